@@ -1,0 +1,24 @@
+/* The seed article's loop: calloc and free, never touched. usage: article MIB PAIRS; prints nanoseconds per pair. */
+#include "check.h"
+#include <time.h>
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 3);
+    size_t n = strtoul(argv[1], NULL, 10) * MIB;
+    long pairs = atol(argv[2]);
+    double began = now();
+    for (long i = 0; i < pairs; i++) {
+        void *p = calloc(1, n);
+        CHECK(p);
+        __asm__ volatile("" ::"r"(p) : "memory");
+        free(p);
+    }
+    printf("%.1f\n", (now() - began) / (double)pairs);
+    return 0;
+}

@@ -1,0 +1,79 @@
+//! What is reported was counted, also when the process was killed.
+
+use record::{bucket_of, Kind};
+use shim_tests::{c_program, Built, End, Run, RunRecord};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const KILLED: End = End::Signalled(9);
+
+/// The callocs of 300,000 bytes in a record, and in the file in which the program says how many it made.
+fn counted_and_said(record: &RunRecord, said: &Path) -> (u64, u64) {
+    let bytes = fs::read(said).expect("what the program said");
+    let said = u64::from_ne_bytes(bytes[..8].try_into().expect("8 bytes"));
+    (record.counts.kinds[Kind::Calloc as usize].buckets[bucket_of(300_000)].count, said)
+}
+
+#[test]
+fn exact_after_kill_9() {
+    let dir = TempDir::new().expect("a directory");
+    let said = dir.path().join("said");
+    let run = Run::new(c_program("kill9", &[])).arg(&said).args(["8", "5000"]).ends(KILLED);
+    let twice = run.twice();
+    assert_eq!(counted_and_said(&twice.record, &said), (40_000, 40_000));
+    assert_eq!(twice.record.served(), 40_000);
+}
+
+#[test]
+fn exact_when_killed_in_the_middle() {
+    let dir = TempDir::new().expect("a directory");
+    let said = dir.path().join("said");
+    for i in 1..12 {
+        let run = Run::new(c_program("kill9", &[])).arg(&said).args(["4", "0"]);
+        let (outcome, record) = run.kill_after(Duration::from_millis(23 * i)).recorded();
+        assert_eq!(outcome.end, End::TimedOut);
+        let (counted, said) = counted_and_said(&record, &said);
+        assert!(
+            said > 0 && (said..=said + 4).contains(&counted),
+            "{counted} counted, the program made {said}"
+        );
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_is_no_harm() {
+    // /dev/full refuses every write, /proc every file, and a directory that is not there every open.
+    for pattern in ["/dev/full", "/proc/%p.fcrec", "/nonexistent/%e.%p", "", "%", "/tmp"] {
+        let run = Run::new(c_program("basic", &[])).env("FASTCALLOC_LOG", pattern);
+        let outcome = run.injected();
+        assert_eq!((outcome.end, outcome.stdout.as_str()), (End::Exited(0), "basic ok\n"), "{pattern:?}");
+        assert!(outcome.left.iter().all(|name| name != "core"), "{:?}", outcome.left);
+    }
+}
+
+#[test]
+fn the_report_agrees() {
+    let logs = TempDir::new().expect("a directory");
+    let said = logs.path().join("said");
+    let run = Run::new(c_program("kill9", &[])).arg(&said).args(["4", "250"]);
+    let outcome = run.env("FASTCALLOC_LOG", logs.path().join("%e.%p.fcrec")).injected();
+    assert_eq!(outcome.end, KILLED);
+    fs::remove_file(&said).expect("what the program said");
+    let report = Command::new(&Built::find().tool)
+        .args(["report", "--format", "json"])
+        .arg(logs.path())
+        .output()
+        .expect("report");
+    assert!(report.status.success(), "{report:?}");
+    let json: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
+    assert_eq!(json["schema"], 1);
+    let process = &json["processes"][0];
+    assert_eq!(process["pid"], outcome.pid);
+    let buckets = process["kinds"]["calloc"]["buckets"].as_array().expect("buckets");
+    let large: Vec<_> = buckets.iter().filter(|b| b["le"] == 524_288).collect();
+    assert_eq!(large.len(), 1);
+    assert_eq!((&large[0]["count"], &large[0]["bytes"]), (&1000.into(), &300_000_000.into()));
+}

@@ -1,0 +1,43 @@
+//! Speed as ratios in one run: plain and injected take turns, medians are compared. To be run alone, in one thread.
+
+use shim_tests::{c_program, median, Built, End, Outcome, Run};
+
+fn figure(outcome: &Outcome) -> f64 {
+    assert_eq!(outcome.end, End::Exited(0), "{outcome:?}");
+    outcome.stdout.trim().parse().unwrap_or_else(|e| panic!("{e}: {outcome:?}"))
+}
+
+/// The median of injected over that of plain.
+fn ratio(what: &str, turns: usize, mut plain: impl FnMut() -> f64, mut injected: impl FnMut() -> f64) -> f64 {
+    let (mut without, mut with) = (Vec::new(), Vec::new());
+    for _ in 0..turns {
+        without.push(plain());
+        with.push(injected());
+    }
+    let (without, with) = (median(without), median(with));
+    println!("{what}: plain {without:.0} ns, injected {with:.0} ns, ratio {:.4}", with / without);
+    with / without
+}
+
+fn article(mib: &str, pairs: &str) -> f64 {
+    let run = Run::new(c_program("article", &[])).args([mib, pairs]);
+    ratio(&format!("calloc({mib} MiB) and free"), 5, || figure(&run.plain()), || figure(&run.injected()))
+}
+
+#[test]
+fn the_articles_loop_at_100_mib() {
+    assert!(article("100", "10000") <= 1.0 / 10.0);
+}
+
+#[test]
+fn the_articles_loop_at_16_mib() {
+    assert!(article("16", "600") <= 1.0 / 300.0);
+}
+
+#[test]
+fn a_short_process() {
+    let library = Built::find().library.to_str().expect("a UTF-8 path");
+    let (spawn, nothing) = (c_program("spawn", &[]), c_program("nothing", &[]));
+    let batch = |preload: &str| figure(&Run::new(&spawn).args(["100", preload]).arg(&nothing).plain());
+    assert!(ratio("a process that does nothing", 20, || batch(""), || batch(library)) <= 1.15);
+}

@@ -1,0 +1,3 @@
+//! Launcher library.
+pub mod report;
+pub mod run;

@@ -1,0 +1,106 @@
+//! The command line, as data. Depends on clap and on [`super::size`].
+
+use std::ffi::OsString;
+
+use clap::Parser;
+
+use super::size::parse_size;
+
+const AFTER: &str = "\
+Options end at the first word that is not an option; `--` ends them too.
+
+Environment:
+  FASTCALLOC_LIB        the library to inject, instead of the one beside this program or in ../lib
+  FASTCALLOC_THRESHOLD  as --threshold     FASTCALLOC_RETAIN   as --retain
+  FASTCALLOC_DISABLE=1  as --off           FASTCALLOC_LOG      as --output, a pattern
+
+Exit status: that of COMMAND (also its signal), or
+  125  fastcalloc-run itself failed    126  COMMAND cannot be executed    127  COMMAND was not found
+
+SIGINT and SIGQUIT are left to COMMAND, which gets them from the terminal; any other signal is handed on.";
+
+/// Run COMMAND with constant-time large calloc, without rebuilding it.
+#[derive(Parser, Debug)]
+#[command(name = "fastcalloc-run", version, after_help = AFTER, override_usage = "fastcalloc-run [OPTIONS] [--] COMMAND [ARGS...]")]
+pub struct Cli {
+    /// Print a histogram of all allocations to stderr at the end
+    #[arg(long)]
+    pub stats: bool,
+
+    /// Keep the records: a directory (made if missing), or a pattern with %p (pid) and %e (program)
+    #[arg(short, long, value_name = "PATH")]
+    pub output: Option<OsString>,
+
+    /// Serve large callocs from SIZE bytes on (as 128K, 64M, 2G)
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub threshold: Option<u64>,
+
+    /// Retain at most SIZE bytes of dirty memory for reuse; 0 retains none
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub retain: Option<u64>,
+
+    /// Load the library but leave every call to the allocator below (for comparison)
+    #[arg(long)]
+    pub off: bool,
+
+    /// Print to stderr what would be run, and do not run it
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Do not check whether the library came alive, and do not warn
+    #[arg(short, long, conflicts_with = "verbose")]
+    pub quiet: bool,
+
+    /// Tell on stderr what is done
+    #[arg(short, long)]
+    pub verbose: bool,
+
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+impl Cli {
+    /// Whether records are wanted at all.
+    pub fn records(&self) -> bool {
+        self.stats || self.output.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &[&str]) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(std::iter::once("fastcalloc-run").chain(args.iter().copied()))
+    }
+
+    #[test]
+    fn options_end_at_the_first_word() {
+        let cli = parse(&["-v", "ls", "-q", "--stats", "--", "-x"]).unwrap();
+        assert!(cli.verbose && !cli.quiet && !cli.stats);
+        assert_eq!(cli.command, ["ls", "-q", "--stats", "--", "-x"]);
+    }
+
+    #[test]
+    fn double_dash_ends_options_once() {
+        assert_eq!(parse(&["--", "-odd", "--", "a"]).unwrap().command, ["-odd", "--", "a"]);
+        assert_eq!(parse(&["--", "--", "--help"]).unwrap().command, ["--", "--help"]);
+    }
+
+    #[test]
+    fn values_and_mistakes() {
+        let cli = parse(&["--threshold", "1M", "--retain=0", "-oout", "a"]).unwrap();
+        assert_eq!((cli.threshold, cli.retain, cli.output), (Some(1 << 20), Some(0), Some("out".into())));
+        for bad in [
+            &["-Z", "ls"][..],
+            &["--bogus", "ls"],
+            &["--threshold", "big", "ls"],
+            &["-q", "-v", "ls"],
+            &[],
+            &["-v"],
+        ] {
+            assert!(parse(bad).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! `fastcalloc-run`: runs a program with the shim, and is not there otherwise.
+//!
+//! The program keeps its input, output, descriptors, signals, directory and status; only `LD_PRELOAD` and variables
+//! named `FASTCALLOC_*` differ. The launcher itself has one thread. What decides is pure (cli, size, preload, inspect,
+//! why, output's patterns); what acts is thin (child, signals, handshake). Depends on [`crate::report`].
+
+pub mod child;
+pub mod cli;
+pub mod handshake;
+pub mod inspect;
+pub mod locate;
+pub mod output;
+pub mod plan;
+pub mod preload;
+pub mod say;
+pub mod signals;
+pub mod size;
+pub mod target;
+pub mod why;
+
+use std::ffi::OsString;
+use std::io::{Error, ErrorKind};
+
+use clap::Parser;
+
+use crate::report::{load_paths, render_text, Loaded, Style};
+use child::{Command, End, Failure};
+use cli::Cli;
+use handshake::{Handshake, ALIVE};
+use output::Output;
+use plan::{Plan, LOG};
+use say::{quote, raw, say, show};
+use signals::Inherited;
+
+/// Exit status when the launcher itself failed.
+pub const FAILED: i32 = 125;
+/// Exit status when the command cannot be executed.
+pub const NOT_EXECUTABLE: i32 = 126;
+/// Exit status when the command was not found.
+pub const NOT_FOUND: i32 = 127;
+
+/// Runs the command line `args` (its first word is the launcher's name) and returns the exit status. Does not return
+/// if the program died of a signal, or took the launcher's place.
+pub fn main(args: Vec<OsString>) -> i32 {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(answer) => {
+            let _ = answer.print();
+            return if answer.use_stderr() { FAILED } else { 0 };
+        }
+    };
+    let run =
+        Plan::new(&cli).and_then(|plan| if cli.dry_run { Ok(plan.show(&cli)) } else { run(&cli, plan) });
+    run.unwrap_or_else(|message| {
+        say(&message);
+        FAILED
+    })
+}
+
+fn run(cli: &Cli, mut plan: Plan) -> Result<i32, String> {
+    let command = Command::new(&cli.command).ok_or("a word of the command holds a NUL byte")?;
+    if let Some(output) = &mut plan.output {
+        output.prepare()?;
+    }
+    if (cli.quiet || cli.off) && !cli.stats {
+        // Nothing remains to be said afterwards.
+        plan.apply(None);
+        return Ok(refused(&command.exec(), cli, &plan));
+    }
+
+    // Before anything is made that a signal could leave behind.
+    let inherited = Inherited::take();
+    let handshake = match watch(cli, &mut plan) {
+        Ok(handshake) => handshake,
+        Err(error) => {
+            inherited.restore();
+            plan.apply(None);
+            return Ok(unwatched(&format!("no temporary directory: {error}"), &command, cli, &plan));
+        }
+    };
+    plan.apply(Some(handshake.file()));
+    if cli.verbose {
+        say(&format!("library {}", show(&plan.library)));
+        say(&format!("running {}", plan.line(cli, &show(handshake.file()))));
+    }
+
+    let end = match command.spawn(&inherited) {
+        Ok(child) => child::wait(child),
+        Err(failure) => {
+            drop(handshake);
+            return Ok(match failure {
+                Failure::Exec(error) => {
+                    signals::finish(&inherited);
+                    refused(&error, cli, &plan)
+                }
+                Failure::Fork(error) => {
+                    inherited.restore();
+                    std::env::remove_var(ALIVE);
+                    if cli.output.is_none() {
+                        std::env::remove_var(LOG);
+                    }
+                    unwatched(&format!("no process or pipe: {error}"), &command, cli, &plan)
+                }
+            });
+        }
+    };
+    let words = afterwards(cli, &plan, &handshake);
+    drop(handshake);
+    signals::finish(&inherited);
+    raw(&words);
+    match end {
+        Some(End::Status(status)) => Ok(status),
+        Some(End::Signal(signal)) => signals::die_like(signal),
+        None => Err("the program's exit status was taken by another process".into()),
+    }
+}
+
+/// Makes what is needed to learn afterwards what happened.
+fn watch(cli: &Cli, plan: &mut Plan) -> Result<Handshake, Error> {
+    let mut handshake = Handshake::new()?;
+    if cli.stats && plan.output.is_none() {
+        plan.output = Some(Output::directory(handshake.records()?));
+    }
+    Ok(handshake)
+}
+
+/// Runs the program in the launcher's place when nothing can be learnt about it.
+fn unwatched(why: &str, command: &Command, cli: &Cli, plan: &Plan) -> i32 {
+    if cli.stats {
+        say(&format!("no statistics: cannot watch the program: {why}"));
+    } else if cli.verbose {
+        say(&format!("cannot watch the program: {why}"));
+    }
+    refused(&command.exec(), cli, plan)
+}
+
+/// What there is to say when the program has ended: lines for stderr, mostly none.
+fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake) -> String {
+    let mut words = String::new();
+    let mut line = |text: &str| words.push_str(&format!("fastcalloc-run: {text}\n"));
+    let alive = handshake.count();
+    let records = match plan.output.as_ref().map(Output::fresh) {
+        Some(Ok(records)) => records,
+        Some(Err(error)) => {
+            line(&error);
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
+    // A record is as good a sign of life as a byte.
+    let dead = matches!(alive, Ok(0)) && records.is_empty();
+    if dead && !cli.quiet && !cli.off {
+        line(&format!("the library never came alive in this run: {}", plan.why()));
+    }
+    if cli.verbose {
+        match &alive {
+            Ok(count) => line(&format!("the library came alive in {count} process(es)")),
+            Err(error) => line(&format!("cannot tell whether the library came alive: {error}")),
+        }
+        if let Some(output) = plan.output.as_ref().filter(|_| cli.output.is_some()) {
+            line(&format!("{} record(s) in {}", records.len(), show(output.place())));
+        }
+    }
+    let (count, kept) = (alive.unwrap_or(0), records.len() as u64);
+    if count > kept && plan.output.is_some() && (cli.stats || !cli.quiet) {
+        line(&format!("{} of {count} process(es) left no record", count - kept));
+    }
+    if cli.stats && !records.is_empty() {
+        let loaded = load_paths(&records);
+        for problem in &loaded.problems {
+            line(&problem.to_string());
+        }
+        if !loaded.processes.is_empty() {
+            words.push_str(&histogram(&loaded));
+        }
+    }
+    words
+}
+
+fn histogram(loaded: &Loaded) -> String {
+    let mut text = Vec::new();
+    match render_text(&mut text, loaded, &Style::of(&std::io::stderr())) {
+        Ok(()) => String::from_utf8_lossy(&text).into_owned(),
+        Err(error) => format!("fastcalloc-run: no histogram: {error}\n"),
+    }
+}
+
+/// Says why the program did not start, and gives the exit status.
+fn refused(error: &Error, cli: &Cli, plan: &Plan) -> i32 {
+    let status = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
+    let missing = plan.missing_interpreter().filter(|_| status == NOT_FOUND);
+    let detail = match missing {
+        Some(path) => format!("its interpreter {path} was not found"),
+        None if status == NOT_FOUND => "command not found".into(),
+        None => error.to_string(),
+    };
+    say(&format!("cannot run {}: {detail}", quote(&cli.command[0])));
+    status
+}

@@ -1,0 +1,277 @@
+//! Where the records go: the meaning of `--output`. The pattern is pure; only [`Output::prepare`] and
+//! [`Output::fresh`] touch the file system.
+//!
+//! Records are never overwritten. The shim creates each one anew or not at all; here, a directory that holds records
+//! of an earlier run gets names with a run number, since process ids repeat (in containers, always).
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use super::say::show;
+
+/// The end of a record's name when the user names only a directory.
+const SUFFIX: &str = ".fcrec";
+
+/// A place for the records of one run.
+#[derive(Debug)]
+pub struct Output {
+    directory: PathBuf,
+    name: Vec<Part>,
+    /// The user gave only a directory, so the names are ours to choose.
+    ours: bool,
+    before: BTreeSet<OsString>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Text(Vec<u8>),
+    Pid,
+    Exe,
+}
+
+impl Output {
+    /// All records under `directory` (absolute), named `PROGRAM.PID.fcrec`.
+    pub fn directory(directory: PathBuf) -> Output {
+        Output { directory, name: numbered(None), ours: true, before: BTreeSet::new() }
+    }
+
+    /// Reads what the user gave: a pattern if its last component has `%p` or `%e`, else a directory.
+    ///
+    /// # Errors
+    /// A sentence that names the path and the remedy.
+    pub fn parse(given: &OsStr) -> Result<Output, String> {
+        let fail = |what: &str| Err(format!("output path {}: {what}", show(given)));
+        let path = match std::path::absolute(given) {
+            Ok(path) => path,
+            Err(e) if given.is_empty() => return fail(&e.to_string()),
+            Err(e) => return fail(&format!("{e}; give an absolute path")),
+        };
+        let Some((directory, last)) = path.parent().zip(path.file_name()) else {
+            return Ok(Output::directory(path));
+        };
+        let name = match parts(last.as_bytes()) {
+            Ok(name) => name,
+            Err(what) => return fail(&what),
+        };
+        let above = directory.as_os_str().as_bytes();
+        if has(above, b"%p") || has(above, b"%e") {
+            return fail("%p and %e may stand in the last component only");
+        }
+        if !name.iter().any(|p| *p == Part::Exe || *p == Part::Pid) {
+            let Some(Part::Text(last)) = name.into_iter().next() else { return fail("has no name") };
+            return Ok(Output::directory(directory.join(OsStr::from_bytes(&last))));
+        }
+        if !name.contains(&Part::Pid) {
+            return fail("needs %p too: processes of one program would share a file");
+        }
+        Ok(Output { directory: directory.into(), name, ours: false, before: BTreeSet::new() })
+    }
+
+    /// Makes the directory and remembers which records it already holds.
+    ///
+    /// # Errors
+    /// A sentence that names the directory.
+    pub fn prepare(&mut self) -> Result<(), String> {
+        if let Err(e) = std::fs::create_dir_all(&self.directory) {
+            let remedy = if self.ours && self.directory.is_file() {
+                "it is a file; give a directory or a pattern with %p".into()
+            } else {
+                e.to_string()
+            };
+            return Err(format!("output directory {}: {remedy}", show(&self.directory)));
+        }
+        self.before = self.list()?;
+        if self.ours && !self.before.is_empty() {
+            let taken = |n: u32| {
+                let end = format!(".run{n}{SUFFIX}");
+                self.before.iter().any(|name| name.as_bytes().ends_with(end.as_bytes()))
+            };
+            self.name = numbered((2..).find(|&n| !taken(n)));
+        }
+        Ok(())
+    }
+
+    /// The pattern for `FASTCALLOC_LOG`: absolute, with `%` in the directory's name doubled.
+    pub fn pattern(&self) -> OsString {
+        let mut out = Vec::new();
+        let text = |out: &mut Vec<u8>, t: &[u8]| {
+            for &b in t {
+                out.extend(std::iter::repeat_n(b, if b == b'%' { 2 } else { 1 }));
+            }
+        };
+        text(&mut out, self.directory.as_os_str().as_bytes());
+        out.push(b'/');
+        for part in &self.name {
+            match part {
+                Part::Text(t) => text(&mut out, t),
+                Part::Pid => out.extend(b"%p"),
+                Part::Exe => out.extend(b"%e"),
+            }
+        }
+        OsString::from_vec(out)
+    }
+
+    /// The records that this run has made, sorted by name.
+    ///
+    /// # Errors
+    /// A sentence that names the directory.
+    pub fn fresh(&self) -> Result<Vec<PathBuf>, String> {
+        let names = self.list()?;
+        Ok(names.difference(&self.before).map(|n| self.directory.join(n)).collect())
+    }
+
+    /// Names of regular files here that are records by their name.
+    fn list(&self) -> Result<BTreeSet<OsString>, String> {
+        let entries = std::fs::read_dir(&self.directory)
+            .map_err(|e| format!("output directory {}: {e}", show(&self.directory)))?;
+        let files = entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_file()));
+        Ok(files.map(|e| e.file_name()).filter(|n| self.owns(n.as_bytes())).collect())
+    }
+
+    fn owns(&self, name: &[u8]) -> bool {
+        if self.ours {
+            name.ends_with(SUFFIX.as_bytes())
+        } else {
+            matches(&self.name, name)
+        }
+    }
+
+    /// The directory, for messages.
+    pub fn place(&self) -> &Path {
+        &self.directory
+    }
+}
+
+fn numbered(run: Option<u32>) -> Vec<Part> {
+    let end = run.map_or_else(|| SUFFIX.into(), |n| format!(".run{n}{SUFFIX}"));
+    vec![Part::Exe, Part::Text(b".".to_vec()), Part::Pid, Part::Text(end.into_bytes())]
+}
+
+fn has(text: &[u8], what: &[u8]) -> bool {
+    text.windows(what.len()).any(|w| w == what)
+}
+
+fn parts(name: &[u8]) -> Result<Vec<Part>, String> {
+    let mut out = Vec::new();
+    let mut text = Vec::new();
+    let mut bytes = name.iter();
+    while let Some(&byte) = bytes.next() {
+        let special = match (byte, bytes.as_slice().first()) {
+            (b'%', Some(b'p')) => Part::Pid,
+            (b'%', Some(b'e')) => Part::Exe,
+            (b'%', Some(b'%')) => {
+                bytes.next();
+                text.push(b'%');
+                continue;
+            }
+            (b'%', _) => {
+                return Err("after % only p (process id), e (program) or a second % may follow".into())
+            }
+            _ => {
+                text.push(byte);
+                continue;
+            }
+        };
+        bytes.next();
+        if !text.is_empty() {
+            out.push(Part::Text(std::mem::take(&mut text)));
+        }
+        out.push(special);
+    }
+    if !text.is_empty() {
+        out.push(Part::Text(text));
+    }
+    Ok(out)
+}
+
+fn matches(parts: &[Part], name: &[u8]) -> bool {
+    let Some((first, rest)) = parts.split_first() else { return name.is_empty() };
+    match first {
+        Part::Text(t) => name.strip_prefix(&t[..]).is_some_and(|n| matches(rest, n)),
+        // A process that runs several programs has several records, and their names a number more.
+        Part::Pid => {
+            let like = |b: &&u8| b.is_ascii_digit() || matches!(b, b'.' | b'-');
+            let most = if name.first().is_some_and(u8::is_ascii_digit) {
+                name.iter().take_while(like).count()
+            } else {
+                0
+            };
+            (1..=most).any(|n| matches(rest, &name[n..]))
+        }
+        Part::Exe => (1..=name.len()).any(|n| matches(rest, &name[n..])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn reports_find_them() {
+        assert_eq!(SUFFIX, format!(".{}", crate::report::EXTENSION));
+    }
+
+    fn parse(given: &str) -> Result<Output, String> {
+        Output::parse(OsStr::new(given))
+    }
+
+    #[test]
+    fn directories_and_patterns() {
+        assert_eq!(parse("/o/d").unwrap().pattern(), "/o/d/%e.%p.fcrec");
+        assert_eq!(parse("/o/50%/d%%").unwrap().pattern(), "/o/50%%/d%%/%e.%p.fcrec");
+        assert_eq!(parse("/o/a%%-%p.rec").unwrap().pattern(), "/o/a%%-%p.rec");
+        assert!(parse("d").unwrap().place().is_absolute());
+        for (bad, word) in [
+            ("", "empty"),
+            ("/o/%e.rec", "%p"),
+            ("/o/%t-%p", "after %"),
+            ("/o/x%", "after %"),
+            ("/%p/x", "last"),
+        ] {
+            let error = parse(bad).unwrap_err();
+            assert!(error.contains(word), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn names_match_their_pattern() {
+        let name = |p: &str| parts(p.as_bytes()).unwrap();
+        for (pattern, file, yes) in [
+            ("%e.%p.r", "a.b.12.r", true),
+            ("%e.%p.r", "12.r", false),
+            ("%p", "12x", false),
+            ("x%p", "x1", true),
+            ("x%p.r", "x12.1.r", true),
+            ("x%p.r", "x.1.r", false),
+            ("%e%p", "a1", true),
+            ("%p%%", "1%", true),
+        ] {
+            assert_eq!(matches(&name(pattern), file.as_bytes()), yes, "{pattern} {file}");
+        }
+    }
+
+    #[test]
+    fn later_runs_get_names_of_their_own() {
+        let root = tempfile::tempdir().unwrap();
+        let place = root.path().join("new/dir");
+        let mut first = Output::parse(place.as_os_str()).unwrap();
+        first.prepare().unwrap();
+        fs::write(place.join("a.1.fcrec"), "").unwrap();
+        fs::write(place.join("note.txt"), "").unwrap();
+        assert_eq!(first.fresh().unwrap(), [place.join("a.1.fcrec")]);
+        for run in 2..4 {
+            let mut next = Output::parse(place.as_os_str()).unwrap();
+            next.prepare().unwrap();
+            let pattern = next.pattern().into_string().unwrap();
+            assert!(pattern.ends_with(&format!("/%e.%p.run{run}.fcrec")), "{pattern}");
+            assert!(next.fresh().unwrap().is_empty());
+            fs::write(place.join(format!("a.1.run{run}.fcrec")), "").unwrap();
+            assert_eq!(next.fresh().unwrap().len(), 1);
+        }
+        let error = Output::parse(place.join("note.txt").as_os_str()).unwrap().prepare().unwrap_err();
+        assert!(error.contains("is a file"), "{error}");
+    }
+}

@@ -1,0 +1,46 @@
+//! Sizes as people write them. Depends on nothing.
+
+/// Bytes for `4096`, `128K`, `64M`, `2G` or `1T` (powers of 1024, either case).
+///
+/// # Errors
+/// A sentence that names the forms that are understood.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let shift = match unit {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" | "m" => 20,
+        "G" | "g" => 30,
+        "T" | "t" => 40,
+        _ => return Err(hint()),
+    };
+    if digits.is_empty() {
+        return Err(hint());
+    }
+    let number = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift));
+    number.ok_or_else(|| "too large for a number of bytes".into())
+}
+
+fn hint() -> String {
+    "not a size: write bytes, or a number with K, M, G or T, as in 128K".into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table() {
+        for (text, bytes) in
+            [("0", 0), ("4096", 4096), ("128K", 131_072), ("64m", 64 << 20), ("2G", 2 << 30), ("1t", 1 << 40)]
+        {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in
+            ["", "K", "-1", "1.5M", "12Q", "1KB", "1 K", "0x10", "١", "18446744073709551616", "99999999999T"]
+        {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+}

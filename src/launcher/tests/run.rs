@@ -1,0 +1,263 @@
+//! `fastcalloc-run` as its users meet it: real programs, statuses and streams.
+
+mod run_support;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use run_support::{install, launch, launch_by, script, tools, Launch, RUN};
+
+fn prog(args: &[&str]) -> Launch {
+    let mut all = vec![tools().prog.as_os_str()];
+    all.extend(args.iter().map(OsStr::new));
+    launch(&all)
+}
+
+fn with(options: &[&str], program: &Path, args: &[&str]) -> Launch {
+    let mut all: Vec<&OsStr> = options.iter().map(OsStr::new).collect();
+    all.push(program.as_os_str());
+    all.extend(args.iter().map(OsStr::new));
+    launch(&all)
+}
+
+#[test]
+fn statuses_pass_through_in_silence() {
+    for code in [0, 1, 42, 125, 126, 127, 255] {
+        assert_eq!(prog(&["exit", &code.to_string()]).run().silent(code), "");
+        assert_eq!(with(&["-q"], &tools().prog, &["exit", &code.to_string()]).run().silent(code), "");
+    }
+}
+
+#[test]
+fn what_cannot_be_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("plain");
+    fs::write(&file, "x").unwrap();
+    let orphan = script(dir.path(), "orphan", "#!/no/such/interpreter\n");
+    for options in [&[][..], &["-q"], &["--stats"], &["--dry-run"]] {
+        with(options, Path::new("no-such-program-anywhere"), &[]).run().one_line(127, &["not found"]);
+        with(options, &dir.path().join("nothing"), &[]).run().one_line(127, &["not found"]);
+        with(options, &file, &[]).run().one_line(126, &["ermission denied"]);
+        with(options, dir.path(), &[]).run().one_line(126, &["ermission denied"]);
+    }
+    with(&[], &orphan, &[]).run().one_line(127, &["/no/such/interpreter"]);
+    with(&[], Path::new(""), &[]).run().one_line(127, &["not found"]);
+}
+
+#[test]
+fn mistakes_on_the_command_line_are_125() {
+    for (options, words) in [
+        (&["--threshold", "lots"][..], &["--threshold", "128K"][..]),
+        (&["--retain=64Q"], &["--retain", "64Q"]),
+        (&["--bogus"], &["--bogus"]),
+        (&["-q", "-v"], &["cannot be used"]),
+        (&["-o", "/dev/null/x/%e"], &["%p"]),
+    ] {
+        let outcome = with(options, &tools().prog, &["exit", "0"]).run();
+        assert_eq!((outcome.status.code(), outcome.stdout.len()), (Some(125), 0), "{options:?}");
+        for word in words {
+            assert!(outcome.stderr.contains(word), "{}", outcome.stderr);
+        }
+    }
+    assert_eq!(launch::<&str>(&[]).run().status.code(), Some(125));
+    prog(&["exit", "0"])
+        .env("FASTCALLOC_RETAIN", "some")
+        .run()
+        .one_line(125, &["FASTCALLOC_RETAIN=some", "128K"]);
+    with(&["-o", "/dev/null"], &tools().prog, &[]).run().one_line(125, &["/dev/null"]);
+}
+
+#[test]
+fn help_and_version_are_asked_for() {
+    for option in ["--help", "-h", "--version"] {
+        let outcome = launch(&[option]).run();
+        assert!(outcome.status.success() && outcome.stderr.is_empty() && !outcome.stdout.is_empty());
+    }
+}
+
+#[test]
+fn options_reach_the_library_as_variables() {
+    let seen = |options: &[&str], name: &str| with(options, &tools().prog, &["env", name]).run().silent(0);
+    assert_eq!(seen(&["--threshold", "1M"], "FASTCALLOC_THRESHOLD"), "1048576\n");
+    assert_eq!(seen(&["--retain", "0"], "FASTCALLOC_RETAIN"), "0\n");
+    assert_eq!(seen(&["--off"], "FASTCALLOC_DISABLE"), "1\n");
+    assert_eq!(seen(&[], "FASTCALLOC_DISABLE"), "(unset)\n");
+    assert_eq!(seen(&[], "FASTCALLOC_LOG"), "(unset)\n");
+    let both = with(&["--threshold=2G"], &tools().prog, &["env", "FASTCALLOC_THRESHOLD"]);
+    assert_eq!(both.env("FASTCALLOC_THRESHOLD", "1M").run().silent(0), "2147483648\n");
+    let own = prog(&["env", "FASTCALLOC_THRESHOLD"]).env("FASTCALLOC_THRESHOLD", "256k");
+    assert_eq!(own.run().silent(0), "262144\n");
+}
+
+#[test]
+fn an_existing_preload_is_kept() {
+    let shim = tools().shim.to_str().unwrap();
+    let preload = |old: &str| prog(&["env", "LD_PRELOAD"]).env("LD_PRELOAD", old).run().silent(0);
+    assert_eq!(preload("libm.so.6"), format!("{shim}:libm.so.6\n"));
+    assert_eq!(preload(&format!("libm.so.6:{shim}")), format!("{shim}:libm.so.6\n"));
+    // One launcher under another: still once.
+    let inner = with(&[RUN], &tools().prog, &["env", "LD_PRELOAD"]);
+    assert_eq!(inner.run().silent(0), format!("{shim}\n"));
+}
+
+#[test]
+fn library_paths_that_cannot_be_preloaded() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, word) in [("a b", "space"), ("a:b", "colon"), ("a$b", "dollar")] {
+        let place = dir.path().join(name);
+        fs::create_dir(&place).unwrap();
+        let copy = place.join("x.so");
+        fs::copy(&tools().shim, &copy).unwrap();
+        prog(&["exit", "0"]).env("FASTCALLOC_LIB", copy).run().one_line(125, &[word, "FASTCALLOC_LIB"]);
+    }
+    prog(&["exit", "0"])
+        .env("FASTCALLOC_LIB", "/no/lib.so")
+        .run()
+        .one_line(125, &["/no/lib.so", "not found"]);
+}
+
+#[test]
+fn the_library_is_found_beside_the_launcher_and_in_lib() {
+    let root = tempfile::tempdir().unwrap();
+    let (bin, lib) = (root.path().join("bin"), root.path().join("lib"));
+    fs::create_dir_all(&bin).unwrap();
+    fs::create_dir_all(&lib).unwrap();
+    let copy = bin.join("fastcalloc-run");
+    install(Path::new(RUN), &copy);
+    let link = root.path().join("link");
+    std::os::unix::fs::symlink(&copy, &link).unwrap();
+    let preload = || {
+        let mut run =
+            launch_by(&link, &[tools().prog.as_os_str(), OsStr::new("env"), OsStr::new("LD_PRELOAD")]);
+        run.command.env_remove("FASTCALLOC_LIB");
+        run.run()
+    };
+    preload().one_line(125, &["bin/libfastcalloc.so", "lib/libfastcalloc.so", "FASTCALLOC_LIB"]);
+    let real = root.path().canonicalize().unwrap();
+    fs::copy(&tools().shim, lib.join("libfastcalloc.so")).unwrap();
+    assert_eq!(preload().silent(0), format!("{}/lib/libfastcalloc.so\n", real.display()));
+    fs::copy(&tools().shim, bin.join("libfastcalloc.so")).unwrap();
+    assert_eq!(preload().silent(0), format!("{}/bin/libfastcalloc.so\n", real.display()));
+}
+
+#[test]
+fn input_and_arguments_pass_through() {
+    let input: Vec<u8> = (0..1_000_000_u32).map(|n| (n * 7 / 5) as u8).collect();
+    let outcome = prog(&["cat"]).feed(&input);
+    assert!(outcome.stdout == input && outcome.stderr.is_empty());
+
+    let odd = OsStr::from_bytes(b"\xff\xfe\n");
+    let words = [
+        OsStr::new("--"),
+        tools().prog.as_os_str(),
+        OsStr::new("args"),
+        odd,
+        OsStr::new("--"),
+        OsStr::new("-v"),
+    ];
+    assert_eq!(launch(&words).run().stdout, b"\xff\xfe\n\0--\0-v\0");
+    let outcome = launch(&[odd]).run();
+    outcome.one_line(127, &["\\xff\\xfe\\n"]);
+}
+
+#[test]
+fn a_command_may_look_like_an_option() {
+    let dir = tempfile::tempdir().unwrap();
+    script(dir.path(), "-odd", "#!/bin/sh\nexit 9\n");
+    let path = std::env::join_paths([dir.path(), Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
+    launch(&["--", "-odd"]).env("PATH", path).run().silent(9);
+}
+
+#[test]
+fn a_library_that_never_came_alive_is_one_line() {
+    with(&[], &tools().fixed, &["exit", "3"]).run().one_line(3, &["never came alive", "statically linked"]);
+    with(&["--stats"], &tools().fixed, &["exit", "3"])
+        .run()
+        .one_line(3, &["never came alive", "statically linked"]);
+    with(&["-q"], &tools().fixed, &["exit", "3"]).run().silent(3);
+    with(&["--off"], &tools().fixed, &["exit", "3"]).run().silent(3);
+    prog(&["exit", "3"]).env("FAKE_DEAD", "1").run().one_line(3, &["never came alive", "dropped"]);
+    let died = with(&[], &tools().fixed, &["signal", "15"]).run();
+    died.died(15);
+    assert_eq!(died.stderr.lines().count(), 1);
+}
+
+#[test]
+fn the_reason_is_found_through_scripts() {
+    let dir = tempfile::tempdir().unwrap();
+    let fixed = tools().fixed.display();
+    let direct = script(dir.path(), "direct", &format!("#!{fixed} exit\n"));
+    with(&[], &direct, &[]).run().one_line(0, &["direct runs under", "fixed, which is statically"]);
+    // A dynamic `env` comes alive itself, so that nothing is to be said.
+    let through = script(dir.path(), "through", &format!("#!/usr/bin/env -S {fixed} exit\n"));
+    with(&[], &through, &[]).run().silent(0);
+    let broken = dir.path().join("lib.so");
+    fs::write(&broken, "not a library").unwrap();
+    let outcome = prog(&["exit", "0"]).env("FASTCALLOC_LIB", &broken).run();
+    assert!(
+        outcome.stderr.lines().last().unwrap().ends_with("lib.so is not an ELF library"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn set_user_id_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    if !rustix::process::geteuid().is_root() {
+        panic!("run this test as root: it makes a set-user-ID program of another user");
+    }
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let copy = dir.path().join("suid");
+    install(&tools().prog, &copy);
+    std::os::unix::fs::chown(&copy, Some(65534), None).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o4755)).unwrap();
+    with(&[], &copy, &["exit", "5"]).run().one_line(5, &["set-user-ID", "LD_PRELOAD"]);
+}
+
+#[test]
+fn a_program_that_needs_asan_first_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, out) = (dir.path().join("a.c"), dir.path().join("a"));
+    fs::write(&source, "int main(void) { return 6; }\n").unwrap();
+    let done =
+        Command::new("gcc").arg("-fsanitize=address").arg(&source).arg("-o").arg(&out).status().unwrap();
+    assert!(done.success(), "install libasan");
+    with(&[], &out, &[]).run().one_line(6, &["AddressSanitizer"]);
+}
+
+#[test]
+fn dry_run_runs_nothing() {
+    let outcome =
+        with(&["--dry-run", "--threshold=1M", "-o", "/no/such/dir"], &tools().fixed, &["exit", "3"]).run();
+    assert_eq!((outcome.status.code(), outcome.stdout.len()), (Some(0), 0));
+    for part in
+        ["would run", "LD_PRELOAD=", "FASTCALLOC_THRESHOLD=1048576", "/no/such/dir/%e.%p.fcrec", "statically"]
+    {
+        assert!(outcome.stderr.contains(part), "{}", outcome.stderr);
+    }
+    assert!(!Path::new("/no/such/dir").exists());
+}
+
+#[test]
+fn no_temporary_directory_is_no_reason_not_to_run() {
+    // /tmp takes its place.
+    let run = |options: &[&str]| with(options, &tools().prog, &["exit", "4"]).env("TMPDIR", "/proc/no/dir");
+    run(&[]).run().silent(4);
+    assert!(run(&["-v"]).run().stderr.contains("came alive in 1 process(es)"));
+    run(&[]).env("TMPDIR", "").run().silent(4);
+}
+
+#[test]
+fn a_deleted_directory_is_no_reason_not_to_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let inside = dir.path().join("gone");
+    fs::create_dir(&inside).unwrap();
+    let line =
+        format!("cd {0} && rmdir {0} && exec {RUN} {1} exit 8", inside.display(), tools().prog.display());
+    launch_by(Path::new("sh"), &["-c", &line]).run().silent(8);
+}

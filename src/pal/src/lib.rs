@@ -1,0 +1,146 @@
+//! What fastcalloc asks of the operating system, and nothing more.
+//!
+//! [`Pal`] is the whole interface: the policy decides over it, `linux` and `macos` implement it, `fake` models it for
+//! tests. Every fact about a system stands in that system's file, with its source. May depend on `core` and `libc`
+//! (constants) only.
+//!
+//! # Page states
+//!
+//! A page of a private anonymous mapping is *untouched* (no memory behind it, reads as zero), *read* (the shared zero
+//! page, reads as zero) or *dirty* (memory of its own: resident, or swapped out). A dirty page may well hold zeros:
+//! dirty means that nobody has proved otherwise.
+#![no_std]
+
+#[cfg(any(target_os = "linux", target_os = "android"))]
+pub mod linux;
+
+/// A range of memory: address and length in bytes, both multiples of the page size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// First byte.
+    pub start: usize,
+    /// Length in bytes.
+    pub len: usize,
+}
+
+/// Why the dirty pages of a range could not be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanError {
+    /// This system, or this process, can't do it and never will: do not ask again.
+    Unsupported,
+    /// Not this time (no descriptor free, for example).
+    Failed,
+}
+
+/// What [`Pal::fork_state`] tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fork {
+    /// Nothing happened.
+    None,
+    /// The child of a fork. Told to one caller, who mends what the parent's other threads left half done and then
+    /// calls [`Pal::fork_handled`].
+    New,
+    /// That caller is not done yet.
+    Pending,
+}
+
+/// The operating system as the policy sees it. Addresses are plain numbers, so that a model can stand in for memory.
+///
+/// No method allocates, blocks on another thread, changes errno, or leaves a descriptor open.
+pub trait Pal: Sync {
+    /// Bytes in a page: a power of two.
+    fn page_size(&self) -> usize;
+
+    /// Maps `len` bytes of private, anonymous, readable and writable zero memory. `hint` is where it would be
+    /// welcome (0: anywhere); the system may place it elsewhere. `None` when the system refuses.
+    fn map(&self, len: usize, hint: usize) -> Option<usize>;
+
+    /// Unmaps the range. False when the system refused (splitting a mapping at the limit of mappings, for example):
+    /// then nothing has changed.
+    ///
+    /// # Safety
+    /// The range was mapped by [`Pal::map`] or [`Pal::remap`] and nobody uses it any more.
+    unsafe fn unmap(&self, range: Range) -> bool;
+
+    /// Grows or shrinks a mapping, moving it if need be; contents are kept, new bytes are zero. Gives the new address.
+    ///
+    /// # Safety
+    /// As [`Pal::unmap`] for the old range, if an address is returned.
+    unsafe fn remap(&self, range: Range, new_len: usize) -> Option<usize>;
+
+    /// Gives the memory behind the ranges back: they read as zero from now on. False: not everywhere, or not known.
+    ///
+    /// # Safety
+    /// The ranges are ours and nobody uses their contents.
+    unsafe fn purge(&self, ranges: &[Range]) -> bool;
+
+    /// Is the range still one plain mapping as [`Pal::map`] made it, or has somebody protected, locked, advised,
+    /// replaced or unmapped a part of it? The first page must be one that nobody but us can name: what was done to
+    /// the rest shows as a difference from it. False also when this can't be told.
+    ///
+    /// # Safety
+    /// The range was mapped by us.
+    unsafe fn intact(&self, range: Range) -> bool;
+
+    /// Visits the dirty parts of the range in ascending order. On an error some may have been visited already.
+    ///
+    /// # Safety
+    /// The range is ours. `visit` must not touch pages behind the part it was given.
+    unsafe fn dirty(&self, range: Range, visit: &mut dyn FnMut(Range)) -> Result<(), ScanError>;
+
+    /// A guess, never a proof: does the page at `addr` have memory behind it? `None`: can't tell.
+    fn resident(&self, addr: usize) -> Option<bool>;
+
+    /// A guess, never a proof: how many bytes of the range lie before the end of its last resident page? `None`:
+    /// can't tell.
+    fn resident_prefix(&self, range: Range) -> Option<usize>;
+
+    /// Writes zeros.
+    ///
+    /// # Safety
+    /// The range is ours and writable.
+    unsafe fn clear(&self, range: Range);
+
+    /// Are all its bytes zero? Reads memory.
+    ///
+    /// # Safety
+    /// The range is ours and readable.
+    unsafe fn is_zero(&self, range: Range) -> bool;
+
+    /// Copies between two ranges that do not overlap.
+    ///
+    /// # Safety
+    /// `from` is readable, `to` is ours and writable, both for `len` bytes.
+    unsafe fn copy(&self, from: usize, to: usize, len: usize);
+
+    /// Reads an aligned word.
+    ///
+    /// # Safety
+    /// It lies in readable memory.
+    unsafe fn load(&self, addr: usize) -> usize;
+
+    /// Writes an aligned word.
+    ///
+    /// # Safety
+    /// It lies in writable memory of ours.
+    unsafe fn store(&self, addr: usize, word: usize);
+
+    /// A number that no other live thread has.
+    fn thread(&self) -> usize;
+
+    /// Seconds from some fixed point, never backwards; coarse.
+    fn seconds(&self) -> u32;
+
+    /// Are we in a process made by fork that has not been looked after yet? The child of a vfork shares its parent's
+    /// memory and is not told apart.
+    fn fork_state(&self) -> Fork;
+
+    /// Ends the state that [`Fork::New`] began.
+    fn fork_handled(&self);
+
+    /// `len` bytes of real zero memory, aligned to a cache line, for our own tables. It is never given back.
+    fn table(&self, len: usize) -> Option<core::ptr::NonNull<u8>>;
+
+    /// Does a limit on address space or data stand (`ulimit -v`, `-d`)? In bytes.
+    fn space_limit(&self) -> Option<usize>;
+}

@@ -1,0 +1,157 @@
+//! What callers do with blocks of one class, learned from what was found in freed ones. Pure; a habit is a guess that
+//! chooses among proven ways of zeroing and can never make a byte wrong.
+
+use crate::request::CLASSES;
+use crate::sync::{AtomicU64, Ordering};
+
+/// After so many blocks of a class that were stored on faith, one is looked at again.
+const FAITH: u8 = 64;
+
+/// What is expected of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Habit {
+    /// Nothing is known.
+    Unknown,
+    /// A prefix of so many pages (from the header's page, so at least 1) is dirty, the rest untouched.
+    Prefix(u32),
+    /// So many pages here and there are dirty.
+    Sparse(u32),
+}
+
+/// What a look at a freed block found, in pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Looked at, from the header's page.
+    pub of: u32,
+    /// Dirty.
+    pub dirty: u32,
+    /// End of the last dirty one.
+    pub end: u32,
+}
+
+impl Found {
+    /// The habit that this find speaks for.
+    pub fn habit(self) -> Habit {
+        let Found { of, dirty, end } = self;
+        if dirty.saturating_add(dirty / 4) >= end.saturating_sub(2) {
+            // Gaps so small that clearing them costs less than telling them apart. Nearly full is full.
+            Habit::Prefix(if end >= of - of / 4 { of } else { end.max(1) })
+        } else {
+            Habit::Sparse(dirty)
+        }
+    }
+}
+
+/// A habit and how often it was right in a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// The habit.
+    pub habit: Habit,
+    /// Blocks in a row that did not contradict it, counted up to 63.
+    pub streak: u8,
+    /// Is it time to look again?
+    pub due: bool,
+}
+
+/// The habits of all classes.
+pub struct Habits {
+    classes: [AtomicU64; CLASSES],
+}
+
+// A class as a word: 32 bits pages, 2 bits kind, 6 bits streak, 8 bits stored on faith since the last look.
+const KIND: u64 = 32;
+const STREAK: u64 = 34;
+const SINCE: u64 = 40;
+
+impl Habits {
+    /// Nothing known.
+    #[cfg(not(loom))]
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Self {
+        Habits { classes: [const { AtomicU64::new(0) }; CLASSES] }
+    }
+
+    /// Nothing known.
+    #[cfg(loom)]
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Habits { classes: core::array::from_fn(|_| AtomicU64::new(0)) }
+    }
+
+    fn word(&self, class: usize) -> u64 {
+        self.classes.get(class).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    // Two threads may overwrite each other's lesson: it is a guess either way.
+    fn set(&self, class: usize, word: u64) {
+        if let Some(slot) = self.classes.get(class) {
+            slot.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// What is expected of the class.
+    pub fn get(&self, class: usize) -> Known {
+        let word = self.word(class);
+        let pages = word as u32;
+        let habit = match (word >> KIND) & 3 {
+            1 => Habit::Prefix(pages.max(1)),
+            2 => Habit::Sparse(pages),
+            _ => Habit::Unknown,
+        };
+        let since = (word >> SINCE) as u8;
+        Known { habit, streak: (word >> STREAK) as u8 & 63, due: since >= FAITH }
+    }
+
+    /// Learns from a look.
+    pub fn learn(&self, class: usize, found: Found) {
+        let habit = found.habit();
+        let streak = if habit == self.get(class).habit { self.get(class).streak + 1 } else { 0 };
+        let (kind, pages) = match habit {
+            Habit::Unknown => (0, 0),
+            Habit::Prefix(pages) => (1, pages),
+            Habit::Sparse(pages) => (2, pages),
+        };
+        self.set(class, u64::from(pages) | kind << KIND | u64::from(streak.min(63)) << STREAK);
+    }
+
+    /// Another block was stored on faith.
+    pub fn trusted(&self, class: usize) {
+        let word = self.word(class);
+        let since = ((word >> SINCE) as u8).saturating_add(1);
+        let streak = ((word >> STREAK) as u8 & 63).saturating_add(1).min(63);
+        let kept = word & ((1 << STREAK) - 1);
+        self.set(class, kept | u64::from(streak) << STREAK | u64::from(since) << SINCE);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_find_speaks_for() {
+        let habit = |of, dirty, end| Found { of, dirty, end }.habit();
+        assert_eq!(habit(4096, 1, 1), Habit::Prefix(1));
+        assert_eq!(habit(4096, 0, 0), Habit::Prefix(1));
+        assert_eq!(habit(4096, 5, 5), Habit::Prefix(5));
+        assert_eq!(habit(4096, 4000, 4096), Habit::Prefix(4096));
+        assert_eq!(habit(4096, 2048, 2048), Habit::Prefix(2048));
+        assert_eq!(habit(4096, 64, 4033), Habit::Sparse(64));
+    }
+
+    #[test]
+    fn a_habit_is_due_for_a_look_after_a_while_and_unlearned_at_once() {
+        let habits = Habits::new();
+        assert_eq!(habits.get(7).habit, Habit::Unknown);
+        habits.learn(7, Found { of: 100, dirty: 1, end: 1 });
+        for _ in 0..FAITH {
+            assert!(!habits.get(7).due);
+            habits.trusted(7);
+        }
+        assert!(habits.get(7).due && habits.get(7).streak == 63);
+        habits.learn(7, Found { of: 100, dirty: 100, end: 100 });
+        let known = habits.get(7);
+        assert_eq!((known.habit, known.streak, known.due), (Habit::Prefix(100), 0, false));
+        assert_eq!(habits.get(8).habit, Habit::Unknown);
+    }
+}

@@ -1,0 +1,283 @@
+//! The allocator of large blocks: calloc, free, realloc and usable size over the parts that decide.
+
+use pal::{Fork, Pal, Range};
+
+use crate::block_cache::{BlockCache, SHARDS};
+use crate::habit::Habits;
+use crate::options::Options;
+use crate::ownership::{Ownership, Shape};
+use crate::place::Zone;
+use crate::request::{self, HEADER};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+
+/// A number that every thread changes, on a cache line of its own.
+#[repr(align(128))]
+pub(crate) struct Line(pub AtomicUsize);
+
+/// All state of the large blocks of a process.
+pub struct LargeAllocator<P> {
+    pub(crate) pal: P,
+    pub(crate) owners: Ownership,
+    pub(crate) cache: BlockCache,
+    pub(crate) habits: Habits,
+    pub(crate) zone: Zone,
+    /// Most dirty bytes in freed blocks.
+    pub(crate) retain: AtomicUsize,
+    /// Most bytes of address space in freed blocks.
+    pub(crate) spare_limit: AtomicUsize,
+    /// Bytes of blocks in callers' hands.
+    pub(crate) live: Line,
+    /// The most that `live` has been.
+    pub(crate) peak: AtomicUsize,
+    /// Dirty bytes in freed blocks.
+    pub(crate) retained: Line,
+    /// Bytes of address space in freed blocks.
+    pub(crate) spare: Line,
+    /// Held while a thread gives pages back.
+    pub(crate) purging: AtomicU32,
+    /// Forks that this process and its parents came from.
+    forks: AtomicUsize,
+}
+
+/// A block handed to a caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// The caller's first byte.
+    pub addr: usize,
+    /// Mapped for this call; otherwise it served before.
+    pub fresh: bool,
+    /// Bytes that had to be cleared.
+    pub cleared: usize,
+}
+
+/// What became of a realloc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// Not a block of ours.
+    NotOurs,
+    /// Done: here it is now.
+    Done(usize),
+    /// Too small for a large block: the caller moves so many bytes to the next allocator.
+    Small(usize),
+    /// The system refuses; the block is as it was.
+    Refused,
+}
+
+impl<P: Pal> LargeAllocator<P> {
+    /// Keeps nothing until [`LargeAllocator::configure`].
+    #[cfg(not(loom))]
+    pub const fn new(pal: P) -> Self {
+        LargeAllocator {
+            pal,
+            owners: Ownership::new(),
+            cache: BlockCache::new(),
+            habits: Habits::new(),
+            zone: Zone::new(),
+            retain: AtomicUsize::new(0),
+            spare_limit: AtomicUsize::new(0),
+            live: Line(AtomicUsize::new(0)),
+            peak: AtomicUsize::new(0),
+            retained: Line(AtomicUsize::new(0)),
+            spare: Line(AtomicUsize::new(0)),
+            purging: AtomicU32::new(0),
+            forks: AtomicUsize::new(0),
+        }
+    }
+
+    /// Sets what may be kept.
+    pub fn configure(&self, options: &Options) {
+        // Blocks keep a page each beyond what is charged, and the books are pages too: a sixteenth less keeps the promise.
+        self.retain.store(options.retain - (options.retain / 16).min(1 << 20), Relaxed);
+        self.look_at_limits();
+    }
+
+    /// The system underneath.
+    pub fn pal(&self) -> &P {
+        &self.pal
+    }
+
+    /// A number that changes with every fork on the way to this process.
+    #[inline]
+    pub fn forks(&self) -> usize {
+        self.settle_fork();
+        self.forks.load(Relaxed)
+    }
+
+    /// Bytes of blocks in callers' hands.
+    pub fn live(&self) -> usize {
+        self.live.0.load(Relaxed)
+    }
+
+    /// Dirty bytes in freed blocks.
+    pub fn retained(&self) -> usize {
+        self.retained.0.load(Relaxed)
+    }
+
+    /// Zero memory for `bytes` bytes; `None`: the system refuses, and nothing that we hold can help.
+    pub fn calloc(&self, bytes: usize) -> Option<Given> {
+        let page = self.pal.page_size();
+        let need = request::block_len(bytes, page)?;
+        let pages = u32::try_from(need / page).ok()?;
+        let settled = self.settle_fork();
+        if settled {
+            if let Some(given) = self.reuse(pages) {
+                return Some(given);
+            }
+        }
+        let len = self.map_block(need, settled)?;
+        let shape = Shape { len: (len.len / page) as u32, usable: pages, touched: 0 };
+        self.hand_out(len.start, shape, true, 0)
+    }
+
+    /// Takes a block back. False: it is none of ours.
+    ///
+    /// # Safety
+    /// `addr` is page-aligned plus 16 and was given to the caller by some allocator of this process, who is done with
+    /// it.
+    pub unsafe fn free(&self, addr: usize) -> bool {
+        let chunk = addr.wrapping_sub(HEADER);
+        // SAFETY: the caller's promise is the one asked for.
+        let Some(shape) = (unsafe { self.recognise(chunk) }) else { return false };
+        if self.owners.remove(chunk).is_none() {
+            return false;
+        }
+        self.live.0.fetch_sub(self.bytes(shape.len), Relaxed);
+        self.retire(chunk - self.pal.page_size(), shape);
+        true
+    }
+
+    /// How many bytes the caller may use of a block of ours.
+    ///
+    /// # Safety
+    /// As [`LargeAllocator::free`], but the block stays.
+    pub unsafe fn usable_size(&self, addr: usize) -> Option<usize> {
+        // SAFETY: the caller's promise is the one asked for.
+        let shape = unsafe { self.recognise(addr.wrapping_sub(HEADER)) }?;
+        Some(self.bytes(shape.usable) - HEADER)
+    }
+
+    /// Resizes a block of ours by moving its pages, never its bytes, as long as it stays at least `threshold` long.
+    ///
+    /// # Safety
+    /// As [`LargeAllocator::free`], if an address is returned.
+    pub unsafe fn realloc(&self, addr: usize, bytes: usize, threshold: usize) -> Moved {
+        let chunk = addr.wrapping_sub(HEADER);
+        // SAFETY: the caller's promise is the one asked for.
+        let Some(shape) = (unsafe { self.recognise(chunk) }) else { return Moved::NotOurs };
+        if bytes < threshold {
+            return Moved::Small((self.bytes(shape.usable) - HEADER).min(bytes));
+        }
+        let page = self.pal.page_size();
+        let Some(need) = request::block_len(bytes, page) else { return Moved::Refused };
+        let Ok(pages) = u32::try_from(need / page) else { return Moved::Refused };
+        let touched = shape.touched.max(shape.usable);
+        if pages <= shape.len && pages >= shape.len / 2 {
+            self.owners.update(chunk, Shape { usable: pages, touched, ..shape });
+            return Moved::Done(addr);
+        }
+        // SAFETY: the block is the caller's, who gives it to us for the time of the call.
+        unsafe { self.resize(chunk, Shape { touched, ..shape }, pages) }
+    }
+
+    /// Gives everything back that no caller holds. True if there was something.
+    pub fn trim(&self) -> bool {
+        if !self.settle_fork() {
+            return false;
+        }
+        let mut some = false;
+        for shard in 0..SHARDS {
+            some |= self.empty_shard(shard);
+        }
+        some
+    }
+
+    /// The shape of the block at `chunk`, if it is ours: known to the table, and marked. A block that glibc has freed
+    /// or resized behind our back bears no mark of ours: it is forgotten, and whatever lives there now is not ours.
+    ///
+    /// # Safety
+    /// If the table knows the address, the caller holds a live pointer into its page.
+    #[inline]
+    unsafe fn recognise(&self, chunk: usize) -> Option<Shape> {
+        let shape = self.owners.get(chunk)?;
+        // SAFETY: the page is mapped, since the caller holds a pointer into it.
+        let (before, size) = unsafe { (self.pal.load(chunk), self.pal.load(chunk + size_of::<usize>())) };
+        if before == 0 && size == request::header(self.bytes(shape.len)) {
+            return Some(shape);
+        }
+        if self.owners.remove(chunk).is_some() {
+            self.live.0.fetch_sub(self.bytes(shape.len), Relaxed);
+        }
+        None
+    }
+
+    /// Writes the header, remembers the block, counts it.
+    pub(crate) fn hand_out(&self, base: usize, shape: Shape, fresh: bool, cleared: usize) -> Option<Given> {
+        let chunk = base + self.pal.page_size();
+        let len = self.bytes(shape.len);
+        // SAFETY: the block is ours until we return it.
+        unsafe {
+            if !fresh && self.pal.load(chunk) != 0 {
+                self.pal.store(chunk, 0);
+            }
+            self.pal.store(chunk + size_of::<usize>(), request::header(len));
+        }
+        if !self.owners.insert(&self.pal, chunk, shape) {
+            // SAFETY: nobody else knows of the block.
+            unsafe { self.give_back(base, shape.len) };
+            return None;
+        }
+        let live = self.live.0.fetch_add(len, Relaxed) + len;
+        self.keep_peak(live);
+        Some(Given { addr: chunk + HEADER, fresh, cleared })
+    }
+
+    /// In the child of a fork: the cache is emptied, and what was half done is forgotten. False: another thread is at
+    /// it, so leave the cache alone.
+    #[inline]
+    pub(crate) fn settle_fork(&self) -> bool {
+        match self.pal.fork_state() {
+            Fork::None => true,
+            Fork::Pending => false,
+            Fork::New => {
+                self.in_child();
+                true
+            }
+        }
+    }
+
+    #[cold]
+    fn in_child(&self) {
+        // SAFETY: until `fork_handled`, all other threads of this process pass the cache by.
+        unsafe { self.cache.reopen() };
+        self.purging.store(0, Relaxed);
+        self.forks.fetch_add(1, Relaxed);
+        for shard in 0..SHARDS {
+            // What lies where a block of unproved mapping was (its caller may have kept it from being inherited) is
+            // not known: such a block is forgotten. It was expected to hold no memory.
+            while let Some(entry) = self.cache.with(shard, |entries| entries.remove(0)).flatten() {
+                if entry.intact {
+                    // SAFETY: the block was freed, and is out of the cache.
+                    unsafe { self.give_back(entry.base, entry.len) };
+                }
+            }
+        }
+        self.retained.0.store(0, Relaxed);
+        self.spare.0.store(0, Relaxed);
+        self.pal.fork_handled();
+    }
+
+    pub(crate) fn bytes(&self, pages: u32) -> usize {
+        pages as usize * self.pal.page_size()
+    }
+
+    /// A part of a block, in pages from that of its header.
+    pub(crate) fn part(&self, base: usize, from: u32, to: u32) -> Range {
+        let start = base + self.pal.page_size() + self.bytes(from);
+        Range { start, len: self.bytes(to.saturating_sub(from)) }
+    }
+
+    /// A block with its sentinel page.
+    pub(crate) fn whole(&self, base: usize, len: u32) -> Range {
+        Range { start: base, len: self.bytes(len) + self.pal.page_size() }
+    }
+}

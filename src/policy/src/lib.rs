@@ -1,0 +1,21 @@
+//! The pure decisions of fastcalloc: which requests are large blocks, which freed block serves again, how it is made
+//! zero, what is kept and what is given back. Knows the system only through [`pal::Pal`], so that all of it runs in
+//! tests on a model of one. Allocates nothing and waits for nobody.
+//!
+//! The way of one calloc: [`LargeAllocator::calloc`] → `reuse` picks a block from the [`block_cache`] and makes it zero
+//! as its [`habit`] suggests, or `place` maps a fresh one → [`ownership`] remembers it. Back: [`LargeAllocator::free`] →
+//! `retire` looks at what was done to the block, and keeps it, a part of it, or nothing.
+#![cfg_attr(not(test), no_std)]
+
+pub mod block_cache;
+pub mod habit;
+mod large;
+pub mod options;
+pub mod ownership;
+mod place;
+pub mod request;
+mod retire;
+mod reuse;
+mod sync;
+
+pub use large::{Given, LargeAllocator, Moved};

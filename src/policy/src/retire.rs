@@ -1,0 +1,286 @@
+//! From a caller to the block cache: what was done to the block, and how much of it is kept.
+//!
+//! Never more dirty memory than the limit, never so much that what callers hold and what we keep exceed what callers
+//! held at their peak, never a mapping that somebody changed.
+
+use pal::{Pal, Range};
+
+use crate::block_cache::{BlockCache, Entry, SHARDS};
+use crate::habit::{Found, Habit};
+use crate::large::LargeAllocator;
+use crate::ownership::Shape;
+use crate::request::{self, HEADER};
+use crate::sync::Ordering::Relaxed;
+
+/// Blocks below so many pages are cleared whole faster than a scan can open its file: not worth a look (512 KiB).
+const WORTH_A_LOOK: u32 = 128;
+/// Places read in a block that is expected to be full.
+const SAMPLES: usize = 8;
+/// Address space kept in freed blocks where no limit stands.
+const SPARE: usize = 2 << 30;
+/// What may be kept beyond the peak of what callers held: freed blocks keep their first page.
+const SLACK: usize = 512 << 10;
+/// Seconds after which a freed block that nobody wanted is given back.
+const AGE: u32 = 10;
+
+impl<P: Pal> LargeAllocator<P> {
+    /// Stores a freed block, a part of it, or gives it back.
+    pub(crate) fn retire(&self, base: usize, shape: Shape) {
+        let retain = self.retain.load(Relaxed);
+        let whole = self.whole(base, shape.len);
+        if retain == 0 || !self.settle_fork() || whole.len > self.spare_limit.load(Relaxed) {
+            // SAFETY: the caller has freed the block.
+            return unsafe { self.give_back(base, shape.len) };
+        }
+        let Some(mut entry) = self.inspect(base, shape) else {
+            // SAFETY: as above. Unmapping is immune to whatever was done to the mapping.
+            return unsafe { self.give_back(base, shape.len) };
+        };
+        let home = BlockCache::home(self.pal.thread());
+        let stored = self.keep_within(&mut entry, home, retain)
+            && self.make_way(home, whole.len)
+            && self.cache.with(home, |entries| entries.push(entry)) == Some(true);
+        if stored {
+            self.spare.0.fetch_add(whole.len, Relaxed);
+            self.retained.0.fetch_add(self.bytes(entry.charged), Relaxed);
+        } else {
+            // SAFETY: as above.
+            unsafe { self.give_back(base, shape.len) };
+        }
+    }
+
+    /// What state is the block in? `None`: its mapping is not what it was.
+    fn inspect(&self, base: usize, shape: Shape) -> Option<Entry> {
+        let touched = shape.touched.max(shape.usable).min(shape.len);
+        let class = request::class(shape.usable as usize);
+        let known = self.habits.get(class);
+        let mut entry = Entry {
+            base,
+            len: shape.len,
+            touched,
+            expect: touched,
+            sparse: false,
+            intact: false,
+            charged: touched,
+            since: self.pal.seconds(),
+        };
+        if known.habit == Habit::Prefix(1) && !known.due && self.head_is_zero(base) {
+            // The common case in a class that is never written to: not one system call now, and the proof comes when
+            // the block is wanted.
+            self.habits.trusted(class);
+            return Some(Entry { expect: 1, charged: 0, ..entry });
+        }
+        // SAFETY: the caller has freed the block, which is ours; its first page is the sentinel.
+        entry.intact = unsafe { self.pal.intact(self.whole(base, shape.len)) };
+        if !entry.intact {
+            return None;
+        }
+        let faithful = !known.due && self.confirms(base, touched, known.habit);
+        match known.habit {
+            Habit::Prefix(pages) if faithful => {
+                self.habits.trusted(class);
+                entry.expect = pages.min(touched);
+                entry.charged = entry.expect - 1;
+            }
+            Habit::Sparse(pages) if faithful => {
+                self.habits.trusted(class);
+                entry.sparse = true;
+                entry.charged = pages.min(touched) - 1;
+            }
+            Habit::Prefix(_) if touched < WORTH_A_LOOK && !known.due => {
+                self.habits.learn(class, Found { of: touched, dirty: touched, end: touched });
+            }
+            _ => self.look(&mut entry, class, known.habit),
+        }
+        Some(entry)
+    }
+
+    /// Who writes into a block nearly always begins at its head, and that can be seen without asking anybody.
+    fn head_is_zero(&self, base: usize) -> bool {
+        let chunk = base + self.pal.page_size();
+        let line = |offset| Range { start: chunk + offset, len: 64 };
+        // SAFETY: the page of the header, which has just been read.
+        unsafe {
+            self.pal.load(chunk + HEADER) == 0 && self.pal.is_zero(line(64)) && self.pal.is_zero(line(2048))
+        }
+    }
+
+    /// Does what a glance tells fit the habit? The mapping is intact, so that its pages can be read.
+    fn confirms(&self, base: usize, touched: u32, habit: Habit) -> bool {
+        match habit {
+            Habit::Unknown | Habit::Prefix(1) => false,
+            Habit::Prefix(_) if touched < WORTH_A_LOOK => true,
+            Habit::Prefix(pages) if pages < touched => {
+                self.pal.resident(self.part(base, pages, touched).start) == Some(false)
+            }
+            Habit::Prefix(_) => touched < 2 * WORTH_A_LOOK || !self.seems_untouched(base, touched),
+            Habit::Sparse(_) => true,
+        }
+    }
+
+    /// Samples a block whose pages are all resident: are they still zero since we cleared them?
+    fn seems_untouched(&self, base: usize, pages: u32) -> bool {
+        let zero = (1..=SAMPLES).filter(|sample| {
+            let page = (pages as usize - 1) * sample / SAMPLES;
+            let line =
+                Range { start: self.part(base, 0, pages).start + page * self.pal.page_size() + 64, len: 64 };
+            // SAFETY: a line of a block whose mapping is intact.
+            unsafe { self.pal.is_zero(line) }
+        });
+        zero.count() >= SAMPLES - 1
+    }
+
+    /// Looks at the pages of a freed block and learns. What is found untouched needs no zeroing any more.
+    #[cold]
+    fn look(&self, entry: &mut Entry, class: usize, habit: Habit) {
+        let all = self.part(entry.base, 0, entry.touched);
+        if matches!(habit, Habit::Prefix(pages) if pages >= entry.touched && entry.touched >= 2 * WORTH_A_LOOK)
+            && self.seems_untouched(entry.base, entry.touched)
+        {
+            // The habit has changed: these pages are memory for nothing.
+            // SAFETY: the block was freed, and its mapping is intact.
+            if unsafe { self.pal.purge(&[self.part(entry.base, 1, entry.touched)]) } {
+                (entry.touched, entry.expect, entry.charged) = (1, 1, 0);
+                return self.habits.learn(class, Found { of: entry.len, dirty: 1, end: 1 });
+            }
+        }
+        let page = self.pal.page_size();
+        let mut found = Found { of: entry.touched, dirty: 0, end: 0 };
+        let mut count = |range: Range| {
+            found.dirty += (range.len / page) as u32;
+            found.end = ((range.start + range.len - all.start) / page) as u32;
+        };
+        // SAFETY: the block is ours, and counting touches nothing.
+        let proved = unsafe { self.pal.dirty(all, &mut count) }.is_ok();
+        if !proved {
+            let guess = self.pal.resident_prefix(all).map_or(entry.touched, |bytes| (bytes / page) as u32);
+            found = Found { of: entry.touched, dirty: guess, end: guess };
+        }
+        self.habits.learn(class, found);
+        match found.habit() {
+            Habit::Sparse(dirty) => (entry.sparse, entry.charged) = (true, dirty.saturating_sub(1)),
+            _ => (entry.expect, entry.charged) = (found.end.max(1), found.dirty.saturating_sub(1)),
+        }
+        if proved {
+            entry.touched = found.end.max(1);
+            entry.expect = entry.expect.min(entry.touched);
+        }
+    }
+
+    /// Makes the dirty part of a block fit what may be kept: older blocks give way first, then its own tail. False if it
+    /// can't be made to.
+    fn keep_within(&self, entry: &mut Entry, home: usize, retain: usize) -> bool {
+        let room = self.peak.load(Relaxed).saturating_sub(self.live.0.load(Relaxed));
+        let limit = retain.min(room + SLACK);
+        if entry.charged == 0 || self.bytes(entry.charged) + self.retained.0.load(Relaxed) <= limit {
+            return true;
+        }
+        self.retain_at_most(limit.saturating_sub(self.bytes(entry.charged)), home);
+        let left = limit.saturating_sub(self.retained.0.load(Relaxed)) / self.pal.page_size();
+        let kept = u32::try_from(left).unwrap_or(u32::MAX);
+        if entry.charged <= kept {
+            return true;
+        }
+        let from = if entry.sparse { 1 } else { (kept + 1).min(entry.touched) };
+        // SAFETY: the block was freed.
+        if !unsafe { self.pal.purge(&[self.part(entry.base, from, entry.touched)]) } {
+            return false;
+        }
+        entry.touched = from;
+        entry.expect = entry.expect.min(from);
+        entry.charged = from - 1;
+        entry.sparse = false;
+        true
+    }
+
+    /// Gives blocks back, oldest first, until at most so many dirty bytes are kept.
+    pub(crate) fn retain_at_most(&self, limit: usize, home: usize) {
+        for step in 0..SHARDS {
+            while self.retained.0.load(Relaxed) > limit {
+                if !self.evict(home + step, |entry| entry.charged > 0) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Room for one more entry and its address space.
+    fn make_way(&self, home: usize, len: usize) -> bool {
+        let limit = self.spare_limit.load(Relaxed);
+        let now = self.pal.seconds();
+        while self.evict(home, |entry| now.wrapping_sub(entry.since) > AGE) {}
+        while self.spare.0.load(Relaxed) + len > limit {
+            if !(0..SHARDS).any(|step| self.evict(home + step, |_| true)) {
+                return false;
+            }
+        }
+        let full = self.cache.with(home, |entries| entries.as_slice().len() >= crate::block_cache::ENTRIES);
+        full != Some(true) || self.evict(home, |_| true)
+    }
+
+    /// Gives the oldest block of a shard back for which `which` holds. False if there is none, or the shard is busy.
+    fn evict(&self, shard: usize, which: impl Fn(&Entry) -> bool) -> bool {
+        let shard = shard % SHARDS;
+        if !self.cache.has_some(shard) {
+            return false;
+        }
+        let taken = self.cache.with(shard, |entries| {
+            let index = entries.as_slice().iter().position(which)?;
+            entries.remove(index)
+        });
+        let Some(entry) = taken.flatten() else { return false };
+        self.uncharge(&entry);
+        // SAFETY: the block was freed and is out of the cache.
+        unsafe { self.give_back(entry.base, entry.len) };
+        true
+    }
+
+    /// Gives all blocks of a shard back.
+    pub(crate) fn empty_shard(&self, shard: usize) -> bool {
+        let mut some = false;
+        while self.evict(shard, |_| true) {
+            some = true;
+        }
+        some
+    }
+
+    /// Takes a block that leaves the cache off the books.
+    pub(crate) fn uncharge(&self, entry: &Entry) {
+        self.spare.0.fetch_sub(self.whole(entry.base, entry.len).len, Relaxed);
+        self.retained.0.fetch_sub(self.bytes(entry.charged), Relaxed);
+    }
+
+    /// Before `len` fresh bytes: what callers will hold and what we keep must not exceed their peak.
+    pub(crate) fn make_room(&self, len: usize) {
+        self.look_at_limits();
+        let live = self.live.0.load(Relaxed) + len;
+        let room = self.peak.load(Relaxed).saturating_sub(live) + SLACK;
+        if self.retained.0.load(Relaxed) > room {
+            self.retain_at_most(room, BlockCache::home(self.pal.thread()));
+        }
+    }
+
+    /// After a block was handed out.
+    #[inline]
+    pub(crate) fn keep_peak(&self, live: usize) {
+        let peak = self.peak.load(Relaxed);
+        if live > peak {
+            self.peak.fetch_max(live, Relaxed);
+        }
+        let room = peak.saturating_sub(live) + SLACK;
+        if self.retained.0.load(Relaxed) > room {
+            self.retain_at_most(room, BlockCache::home(self.pal.thread()));
+        }
+    }
+
+    /// Is every byte of address space dear?
+    pub(crate) fn is_limited(&self) -> bool {
+        self.spare_limit.load(Relaxed) < SPARE
+    }
+
+    /// Under a limit on address space, freed blocks may take a sixteenth of it.
+    pub(crate) fn look_at_limits(&self) {
+        let limit = self.pal.space_limit().map_or(SPARE, |limit| (limit / 16).min(SPARE));
+        self.spare_limit.store(limit, Relaxed);
+    }
+}

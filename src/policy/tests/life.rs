@@ -1,0 +1,222 @@
+//! The policy on a model of a system: random lives, and the cases that must come out exactly.
+
+extern crate fastcalloc_policy as policy;
+
+#[path = "../../../fuzz/bodies/large_blocks.rs"]
+mod large_blocks;
+
+use fake::Fake;
+use pal::{Pal, Range, ScanError};
+use policy::options::Options;
+use policy::LargeAllocator;
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn no_life_gets_a_wrong_byte(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+        large_blocks::run(&bytes);
+    }
+}
+
+#[test]
+fn no_long_life_gets_a_wrong_byte() {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    for _ in 0..30 {
+        let life: Vec<u8> = (0..8000)
+            .map(|_| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                (state >> 32) as u8
+            })
+            .collect();
+        large_blocks::run(&life);
+    }
+}
+
+const MIB: usize = 1 << 20;
+
+fn allocator() -> LargeAllocator<Fake> {
+    let large = LargeAllocator::new(Fake::new(4096));
+    large.configure(&Options::DEFAULT);
+    large
+}
+
+/// One calloc, some writes, one free; gives the address.
+fn cycle(large: &LargeAllocator<Fake>, bytes: usize, written: &[Range]) -> usize {
+    let addr = large.calloc(bytes).expect("memory").addr;
+    for part in written {
+        large.pal().write(Range { start: addr + part.start, len: part.len }, true);
+    }
+    // SAFETY: ours.
+    assert!(unsafe { large.free(addr) });
+    addr
+}
+
+#[test]
+fn untouched_blocks_cost_nothing_to_speak_of() {
+    let large = allocator();
+    for _ in 0..20 {
+        cycle(&large, 16 * MIB, &[]);
+    }
+    large.pal().tally();
+    for _ in 0..100 {
+        cycle(&large, 16 * MIB, &[]);
+    }
+    let tally = large.pal().tally();
+    assert_eq!((tally.maps, tally.unmaps), (0, 0));
+    assert!(tally.cleared <= 100 * 4096, "{tally:?}");
+    assert!(tally.scans <= 2 && tally.faults == 0, "{tally:?}");
+}
+
+#[test]
+fn a_head_is_cleared_and_the_rest_given_back() {
+    let large = allocator();
+    let head = [Range { start: 0, len: 16384 }];
+    for _ in 0..10 {
+        cycle(&large, 16 * MIB, &head);
+    }
+    large.pal().tally();
+    for _ in 0..50 {
+        cycle(&large, 16 * MIB, &head);
+    }
+    let tally = large.pal().tally();
+    assert!(tally.cleared <= 50 * 6 * 4096 && tally.maps == 0 && tally.faults == 0, "{tally:?}");
+}
+
+#[test]
+fn full_blocks_are_cleared_and_never_faulted_again() {
+    let large = allocator();
+    let all = [Range { start: 0, len: 16 * MIB }];
+    for _ in 0..4 {
+        cycle(&large, 16 * MIB, &all);
+    }
+    large.pal().tally();
+    for _ in 0..50 {
+        cycle(&large, 16 * MIB, &all);
+    }
+    let tally = large.pal().tally();
+    assert!(tally.faults == 0 && tally.purges == 0 && tally.scans <= 1, "{tally:?}");
+}
+
+#[test]
+fn a_changed_habit_is_noticed_within_a_few_calls() {
+    let large = allocator();
+    let all = [Range { start: 0, len: 16 * MIB }];
+    for _ in 0..20 {
+        cycle(&large, 16 * MIB, &all);
+    }
+    for _ in 0..20 {
+        cycle(&large, 16 * MIB, &[]);
+    }
+    large.pal().tally();
+    cycle(&large, 16 * MIB, &[]);
+    assert!(large.pal().tally().cleared <= 4096, "still clearing what nobody writes");
+    for _ in 0..20 {
+        cycle(&large, 16 * MIB, &all);
+    }
+    large.pal().tally();
+    cycle(&large, 16 * MIB, &all);
+    assert_eq!(large.pal().tally().faults, 0, "still giving back what is written every time");
+}
+
+#[test]
+fn sparse_blocks_are_scanned() {
+    let large = allocator();
+    let sparse: Vec<Range> = (0..64).map(|n| Range { start: n * 64 * 4096 + 100, len: 8 }).collect();
+    for _ in 0..5 {
+        cycle(&large, 16 * MIB, &sparse);
+    }
+    large.pal().tally();
+    cycle(&large, 16 * MIB, &sparse);
+    let tally = large.pal().tally();
+    assert!(tally.cleared <= 66 * 4096 && tally.faults == 0 && tally.purges == 0, "{tally:?}");
+}
+
+#[test]
+fn sizes_that_vary_a_little_share_a_block() {
+    let large = allocator();
+    for n in 0..8 {
+        cycle(&large, 16 * MIB - n * 4000, &[]);
+    }
+    large.pal().tally();
+    for n in 0..50 {
+        cycle(&large, 16 * MIB - (n * 7919) % 100_000, &[]);
+    }
+    // At most the stock that a steady class is worth.
+    assert!(large.pal().tally().maps <= 1);
+}
+
+#[test]
+fn a_burst_leaves_no_more_than_the_limit() {
+    let large = allocator();
+    let blocks: Vec<usize> = (0..20).map(|_| large.calloc(32 * MIB).expect("memory").addr).collect();
+    for addr in &blocks {
+        large.pal().write(Range { start: *addr, len: 32 * MIB }, true);
+    }
+    for addr in blocks {
+        // SAFETY: ours.
+        assert!(unsafe { large.free(addr) });
+    }
+    assert!(large.pal().resident_bytes() <= 65 * MIB, "{}", large.pal().resident_bytes());
+}
+
+#[test]
+fn what_is_kept_never_lifts_the_process_above_its_own_peak() {
+    let large = allocator();
+    let mut peak = 0;
+    for mib in (2..60).step_by(2).chain([58, 2, 30, 4, 50]) {
+        let addr = large.calloc(mib * MIB).expect("memory").addr;
+        large.pal().write(Range { start: addr, len: mib * MIB }, true);
+        peak = peak.max(mib * MIB);
+        let resident = large.pal().resident_bytes();
+        assert!(resident <= peak + 2 * MIB, "{resident} bytes resident, {peak} at the peak");
+        // SAFETY: ours.
+        assert!(unsafe { large.free(addr) });
+    }
+}
+
+#[test]
+fn a_system_without_answers_still_gets_zeros() {
+    for (scan, intact, purge) in
+        [(true, false, false), (false, true, false), (false, false, true), (true, true, true)]
+    {
+        let large = allocator();
+        large.pal().no_scan(scan.then_some(ScanError::Unsupported));
+        large.pal().no_intact(intact);
+        large.pal().refuse_purges(purge);
+        for n in 0..40 {
+            let len = (n % 5) * 3 * MIB + 1;
+            cycle(&large, 16 * MIB, &[Range { start: n * 1000, len }]);
+            let addr = large.calloc(16 * MIB).expect("memory").addr;
+            // SAFETY: ours.
+            assert!(unsafe { large.pal().is_zero(Range { start: addr, len: 16 * MIB }) });
+            // SAFETY: ours.
+            assert!(unsafe { large.free(addr) });
+        }
+    }
+}
+
+#[test]
+fn a_refusal_empties_the_cache_before_it_is_passed_on() {
+    let large = allocator();
+    cycle(&large, 8 * MIB, &[Range { start: 0, len: 8 * MIB }]);
+    large.pal().refuse_maps(1);
+    assert!(large.calloc(40 * MIB).is_some());
+    large.pal().refuse_maps(3);
+    assert!(large.calloc(40 * MIB).is_none());
+}
+
+#[test]
+fn a_child_drops_the_cache_and_keeps_the_blocks() {
+    let large = allocator();
+    let kept = large.calloc(MIB).expect("memory").addr;
+    cycle(&large, 8 * MIB, &[Range { start: 0, len: 8 * MIB }]);
+    let before = large.pal().resident_bytes();
+    large.pal().fork();
+    assert_eq!(large.forks(), 1);
+    assert!(large.pal().resident_bytes() <= before - 8 * MIB);
+    // SAFETY: ours.
+    assert!(unsafe { large.free(kept) });
+}

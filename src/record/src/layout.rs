@@ -1,0 +1,185 @@
+//! The bytes of the file. Depends on `bucket`, `kinds`, `top`.
+//!
+//! ```text
+//!     0  header       fixed fields, then the table of sections that says where the rest is
+//!   640  owners       whose shard is whose
+//!   896  texts        host, library, settings, exe, argv
+//!  3584  totals       live and peak large bytes; state of the table of exact sizes
+//!  3648  events
+//!  4096  shared       the counters of all threads that own no shard, and of all requests above 256 KiB
+//!  6848  large        a row a bucket
+//! 12224  forwards     why large callocs went to the next allocator
+//! 12480  top          exact sizes
+//! 13248  reserved     thread names, call sites
+//! 24576  shards       32, each the counters of one thread
+//! ```
+//!
+//! A process with one thread and no large calloc touches three pages. Only 64-bit atomics, in the byte order of the machine.
+
+use core::mem::{offset_of, size_of};
+
+use crate::bucket::BUCKETS;
+use crate::kinds::{EVENTS, FORWARDS, KINDS};
+use crate::sync::AtomicU64;
+use crate::top::TopEntry;
+
+/// The size of a record file in bytes.
+pub const RECORD_BYTES: usize = 65536;
+/// The first eight bytes of a record, written last. The line ends show a transfer in text mode.
+pub const MAGIC: [u8; 8] = *b"FCREC\r\n\x1a";
+/// The version of the layout. It rises when an old reader would misread; new sections and longer rows leave it alone.
+pub const VERSION: u32 = 1;
+
+pub(crate) const ENDIAN_MARK: u32 = 0x0102_0304;
+/// Buckets of a shard: up to 256 KiB. What is larger is rare and slow enough for shared counters.
+pub(crate) const SHARD_BUCKETS: usize = 19;
+pub(crate) const SHARDS: usize = 32;
+pub(crate) const LARGE_COLUMNS: usize = 16;
+pub(crate) const TOP_ENTRIES: usize = 32;
+pub(crate) const SECTIONS: usize = 20;
+pub(crate) const SECTION_BYTES: usize = 24;
+
+/// Numbers of sections.
+pub(crate) mod section {
+    pub const SHARDS: u32 = 1;
+    pub const SHARED: u32 = 2;
+    pub const LARGE: u32 = 3;
+    pub const FORWARDS: u32 = 4;
+    pub const TOP: u32 = 5;
+    pub const EVENTS: u32 = 6;
+    pub const TOTALS: u32 = 7;
+    pub const OWNERS: u32 = 8;
+    pub const HOST: u32 = 16;
+    pub const LIBRARY: u32 = 17;
+    pub const SETTINGS: u32 = 18;
+    pub const EXE: u32 = 19;
+    pub const ARGV: u32 = 20;
+}
+
+/// Columns of a row of `large`.
+pub(crate) mod column {
+    pub const FRESH: usize = 0;
+    pub const REUSED: usize = 1;
+    pub const FORWARDED: usize = 2;
+    pub const FRESH_BYTES: usize = 3;
+    pub const REUSED_BYTES: usize = 4;
+    pub const FORWARDED_BYTES: usize = 5;
+    pub const AVOIDED: usize = 6;
+    pub const CLEARED: usize = 7;
+    pub const FREES: usize = 8;
+    pub const SCANNED: usize = 9;
+    pub const UNTOUCHED: usize = 10;
+    pub const READ: usize = 11;
+    pub const WRITTEN: usize = 12;
+    pub const SCAN_NS: usize = 13;
+}
+
+#[repr(C)]
+pub(crate) struct Cell {
+    pub count: AtomicU64,
+    pub bytes: AtomicU64,
+}
+
+/// The counters of one thread or of many: `B` buckets of every kind.
+#[repr(C)]
+pub(crate) struct Block<const B: usize> {
+    pub frees: AtomicU64,
+    pub failed: [AtomicU64; KINDS],
+    pub reserved: [AtomicU64; 3],
+    pub cells: [[Cell; B]; KINDS],
+}
+
+/// Bytes of a block before its cells.
+pub(crate) const BLOCK_HEAD: usize = offset_of!(Block<1>, cells);
+
+#[repr(C)]
+pub(crate) struct Header {
+    /// [`MAGIC`].
+    pub magic: AtomicU64,
+    /// Low half [`VERSION`], high half [`ENDIAN_MARK`], as two u32 in memory; likewise below.
+    pub version_endian: AtomicU64,
+    pub header_file_len: AtomicU64,
+    pub section_count_size: AtomicU64,
+    pub pid_ppid: AtomicU64,
+    pub uid: AtomicU64,
+    pub started_ns: AtomicU64,
+    pub threshold: AtomicU64,
+    pub ended: AtomicU64,
+    pub sequence: AtomicU64,
+    pub reserved: [AtomicU64; 6],
+    pub sections: [[AtomicU64; SECTION_BYTES / 8]; SECTIONS],
+    pub spare: [AtomicU64; 4],
+}
+
+#[repr(C)]
+pub(crate) struct Totals {
+    pub live: AtomicU64,
+    pub peak: AtomicU64,
+    pub top_lock: AtomicU64,
+    pub top_missed: AtomicU64,
+    pub reserved: [AtomicU64; 4],
+}
+
+/// A record in memory, as the file has it. All zero is one that has not begun and can already count.
+#[repr(C, align(64))]
+pub struct Record {
+    pub(crate) header: Header,
+    pub(crate) owners: [AtomicU64; SHARDS],
+    pub(crate) host: [AtomicU64; 64 / 8],
+    pub(crate) library: [AtomicU64; 64 / 8],
+    pub(crate) settings: [AtomicU64; 512 / 8],
+    pub(crate) exe: [AtomicU64; 1024 / 8],
+    pub(crate) argv: [AtomicU64; 1024 / 8],
+    pub(crate) totals: Totals,
+    pub(crate) events: [AtomicU64; EVENTS],
+    pub(crate) reserved_events: [AtomicU64; 192 / 8],
+    pub(crate) shared: Block<BUCKETS>,
+    pub(crate) large: [[AtomicU64; LARGE_COLUMNS]; BUCKETS],
+    pub(crate) forwards: [Cell; FORWARDS],
+    pub(crate) top: [TopEntry; TOP_ENTRIES],
+    pub(crate) reserved: [AtomicU64; 11328 / 8],
+    pub(crate) shards: [Block<SHARD_BUCKETS>; SHARDS],
+}
+
+/// A section of the table: where `count` rows of `stride` bytes lie. What `columns` says depends on the section.
+pub(crate) struct Section {
+    pub id: u32,
+    pub offset: usize,
+    pub stride: usize,
+    pub count: usize,
+    pub columns: usize,
+}
+
+const fn rows<T>(id: u32, offset: usize, count: usize, columns: usize) -> Section {
+    Section { id, offset, stride: size_of::<T>(), count, columns }
+}
+
+/// The sections that hold numbers; those of the texts depend on their lengths.
+pub(crate) const NUMBERS: [Section; 8] = [
+    rows::<Block<SHARD_BUCKETS>>(section::SHARDS, offset_of!(Record, shards), SHARDS, SHARD_BUCKETS),
+    rows::<Block<BUCKETS>>(section::SHARED, offset_of!(Record, shared), 1, BUCKETS),
+    rows::<[AtomicU64; LARGE_COLUMNS]>(section::LARGE, offset_of!(Record, large), BUCKETS, LARGE_COLUMNS),
+    rows::<Cell>(section::FORWARDS, offset_of!(Record, forwards), FORWARDS, 2),
+    rows::<TopEntry>(section::TOP, offset_of!(Record, top), TOP_ENTRIES, 3),
+    rows::<AtomicU64>(section::EVENTS, offset_of!(Record, events), EVENTS, 1),
+    rows::<Totals>(section::TOTALS, offset_of!(Record, totals), 1, 4),
+    rows::<AtomicU64>(section::OWNERS, offset_of!(Record, owners), SHARDS, 1),
+];
+
+const _: () = {
+    assert!(size_of::<Record>() == RECORD_BYTES);
+    assert!(offset_of!(Header, sections) == 128);
+    assert!(offset_of!(Record, owners) == 640);
+    assert!(offset_of!(Record, host) == 896);
+    assert!(offset_of!(Record, exe) == 1536);
+    assert!(offset_of!(Record, totals) == 3584);
+    assert!(offset_of!(Record, events) == 3648);
+    assert!(offset_of!(Record, shared) == 4096);
+    assert!(offset_of!(Record, large) == 6848);
+    assert!(offset_of!(Record, forwards) == 12224);
+    assert!(offset_of!(Record, top) == 12480);
+    assert!(offset_of!(Record, reserved) == 13248);
+    assert!(offset_of!(Record, shards) == 24576);
+    assert!(size_of::<Block<SHARD_BUCKETS>>() == 1280);
+    assert!(BLOCK_HEAD == 64);
+};

@@ -1,0 +1,253 @@
+//! Counting into a record: what the shim calls. Depends on `layout`, `shard`, `top`.
+//!
+//! Nothing here waits, allocates, panics or asks the system. Every call may come from any thread, from a signal handler, and
+//! before [`Record::begin`].
+
+use core::mem::offset_of;
+use core::ptr::NonNull;
+
+use crate::bucket::bucket_of;
+use crate::kinds::{Ended, Event, Forward, Kind, Served};
+use crate::layout::{
+    column, section, Block, Record, Section, Totals, ENDIAN_MARK, MAGIC, NUMBERS, RECORD_BYTES, SECTIONS,
+    SECTION_BYTES, SHARD_BUCKETS, VERSION,
+};
+use crate::sync::{add_owned, add_shared, AtomicU64, Ordering};
+use crate::{shard, top};
+
+/// Who the process is. Texts that are too long are cut; their whole length is kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Identity<'a> {
+    /// Process id, as the process itself sees it.
+    pub pid: u32,
+    /// The parent's process id.
+    pub ppid: u32,
+    /// Real user id.
+    pub uid: u32,
+    /// How many records this process had before, in earlier programs (exec).
+    pub sequence: u32,
+    /// When the record began: nanoseconds of CLOCK_REALTIME.
+    pub started_ns: u64,
+    /// From how many bytes on a calloc is a large one.
+    pub threshold: u64,
+    /// Host name, at most 64 bytes.
+    pub host: &'a [u8],
+    /// Version of the library, at most 64 bytes.
+    pub library: &'a [u8],
+    /// Settings in force, `NAME=VALUE` separated by spaces, at most 512 bytes.
+    pub settings: &'a [u8],
+    /// Path of the program, at most 1024 bytes.
+    pub exe: &'a [u8],
+    /// Arguments, each ended by NUL, at most 1024 bytes.
+    pub argv: &'a [u8],
+}
+
+/// One large calloc. It is also to be counted as a [`Record::call`].
+#[derive(Clone, Copy, Debug)]
+pub struct LargeCalloc {
+    /// Bytes asked for.
+    pub bytes: usize,
+    /// Who served it.
+    pub served: Served,
+    /// Bytes that did not need clearing.
+    pub avoided: u64,
+    /// Bytes that were cleared.
+    pub cleared: u64,
+}
+
+impl Record {
+    /// The record at `p`.
+    ///
+    /// # Safety
+    /// `p` is aligned to 64 bytes and points to [`RECORD_BYTES`] bytes that stay readable and writable for the rest of the
+    /// process's life, were zero when first used as a record, and are changed only through a `Record`.
+    #[must_use]
+    pub unsafe fn at(p: NonNull<u8>) -> &'static Record {
+        // SAFETY: as the caller promises; a `Record` consists of atomics, for which any bytes are valid.
+        unsafe { p.cast::<Record>().as_ref() }
+    }
+
+    /// Says who the process is and makes the record readable. To be called once, and not by two threads at a time.
+    pub fn begin(&self, id: &Identity<'_>) {
+        let h = &self.header;
+        set(&h.version_endian, pair(VERSION, ENDIAN_MARK));
+        let header_len = offset_of!(Record, owners);
+        set(&h.header_file_len, pair(header_len as u32, RECORD_BYTES as u32));
+        set(&h.section_count_size, pair(SECTIONS as u32, SECTION_BYTES as u32));
+        set(&h.pid_ppid, pair(id.pid, id.ppid));
+        set(&h.uid, pair(id.uid, 0));
+        set(&h.started_ns, id.started_ns);
+        set(&h.threshold, id.threshold);
+        set(&h.sequence, id.sequence.into());
+        let texts = [
+            text(section::HOST, offset_of!(Record, host), &self.host, id.host),
+            text(section::LIBRARY, offset_of!(Record, library), &self.library, id.library),
+            text(section::SETTINGS, offset_of!(Record, settings), &self.settings, id.settings),
+            text(section::EXE, offset_of!(Record, exe), &self.exe, id.exe),
+            text(section::ARGV, offset_of!(Record, argv), &self.argv, id.argv),
+        ];
+        for (slot, s) in h.sections.iter().zip(NUMBERS.iter().chain(&texts)) {
+            let [a, b, c] = slot;
+            set(a, pair(s.id, s.offset as u32));
+            set(b, pair(s.stride as u32, s.count as u32));
+            set(c, pair(s.columns as u32, 0));
+        }
+        h.magic.store(u64::from_ne_bytes(MAGIC), Ordering::Release);
+    }
+
+    /// Counts a call of `kind` that gave `bytes` bytes. `thread` is the caller's thread pointer, 0 if there is none.
+    #[inline]
+    pub fn call(&self, thread: usize, kind: Kind, bytes: usize) {
+        let bucket = bucket_of(bytes);
+        if bucket < SHARD_BUCKETS {
+            if let Some(shard) = self.shard(thread) {
+                return shard.add(kind, bucket, bytes, add_owned);
+            }
+        }
+        self.shared.add(kind, bucket, bytes, add_shared);
+    }
+
+    /// Counts a call of `kind` that gave NULL.
+    #[inline]
+    pub fn failed(&self, _thread: usize, kind: Kind) {
+        if let Some(failed) = self.shared.failed.get(kind as usize) {
+            add_shared(failed, 1);
+        }
+    }
+
+    /// Counts a call that freed something.
+    #[inline]
+    pub fn freed(&self, thread: usize) {
+        match self.shard(thread) {
+            Some(shard) => add_owned(&shard.frees, 1),
+            None => add_shared(&self.shared.frees, 1),
+        }
+    }
+
+    /// Counts what became of a large calloc.
+    pub fn large(&self, _thread: usize, c: &LargeCalloc) {
+        let bytes = c.bytes as u64;
+        let (calls, sum) = match c.served {
+            Served::Fresh => (column::FRESH, column::FRESH_BYTES),
+            Served::Reused => (column::REUSED, column::REUSED_BYTES),
+            Served::Forwarded(why) => {
+                self.forwarded(why, bytes);
+                (column::FORWARDED, column::FORWARDED_BYTES)
+            }
+        };
+        self.row(
+            c.bytes,
+            &[(calls, 1), (sum, bytes), (column::AVOIDED, c.avoided), (column::CLEARED, c.cleared)],
+        );
+        top::add(&self.top, &self.totals.top_lock, &self.totals.top_missed, bytes);
+    }
+
+    /// Large blocks came into being (`added` bytes) or went (`removed` bytes). Adds before it removes.
+    ///
+    /// A fork child's record begins at zero: blocks that it inherits are to be added, or their frees make the sum negative
+    /// (which is read as 0).
+    pub fn large_live(&self, added: u64, removed: u64) {
+        let Totals { live, peak, .. } = &self.totals;
+        if added != 0 {
+            let now = live.fetch_add(added, Ordering::Relaxed).wrapping_add(added);
+            if now.cast_signed() > 0 {
+                peak.fetch_max(now, Ordering::Relaxed);
+            }
+        }
+        if removed != 0 {
+            live.fetch_sub(removed, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a free of a large block of `bytes` bytes, scanned or not.
+    pub fn large_freed(&self, bytes: usize) {
+        self.row(bytes, &[(column::FREES, 1)]);
+    }
+
+    /// Counts what a scan at the free of a large block of `bytes` bytes found: bytes never touched, only read, written.
+    pub fn touched(&self, _thread: usize, bytes: usize, untouched: u64, read: u64, written: u64) {
+        self.row(
+            bytes,
+            &[
+                (column::SCANNED, 1),
+                (column::UNTOUCHED, untouched),
+                (column::READ, read),
+                (column::WRITTEN, written),
+            ],
+        );
+    }
+
+    /// Counts the time that such a scan took, in nanoseconds.
+    pub fn scan_took(&self, bytes: usize, ns: u64) {
+        self.row(bytes, &[(column::SCAN_NS, ns)]);
+    }
+
+    /// Counts an event.
+    pub fn event(&self, e: Event) {
+        if let Some(count) = self.events.get(e as usize) {
+            add_shared(count, 1);
+        }
+    }
+
+    /// Says how the program ended; [`Ended::Open`] takes it back (an exec that failed).
+    pub fn ended(&self, how: Ended) {
+        set(&self.header.ended, pair(how as u32, 0));
+    }
+
+    #[inline(always)]
+    fn shard(&self, thread: usize) -> Option<&Block<SHARD_BUCKETS>> {
+        self.shards.get(shard::find(&self.owners, thread)?)
+    }
+
+    fn forwarded(&self, why: Forward, bytes: u64) {
+        if let Some(cell) = self.forwards.get(why as usize) {
+            add_shared(&cell.count, 1);
+            add_shared(&cell.bytes, bytes);
+        }
+    }
+
+    /// Adds to columns of the row of a large size. Shared: a large calloc costs a hundred times as much.
+    fn row(&self, bytes: usize, columns: &[(usize, u64)]) {
+        let Some(row) = self.large.get(bucket_of(bytes)) else { return };
+        for &(column, n) in columns {
+            if let (Some(cell), true) = (row.get(column), n != 0) {
+                add_shared(cell, n);
+            }
+        }
+    }
+}
+
+impl<const B: usize> Block<B> {
+    #[inline(always)]
+    fn add(&self, kind: Kind, bucket: usize, bytes: usize, add: impl Fn(&AtomicU64, u64)) {
+        if let Some(cell) = self.cells.get(kind as usize).and_then(|row| row.get(bucket)) {
+            add(&cell.count, 1);
+            add(&cell.bytes, bytes as u64);
+        }
+    }
+}
+
+/// Two u32 that lie in memory in this order.
+const fn pair(first: u32, second: u32) -> u64 {
+    let (a, b) = (first as u64, second as u64);
+    if cfg!(target_endian = "little") {
+        a | b << 32
+    } else {
+        a << 32 | b
+    }
+}
+
+fn set(cell: &AtomicU64, value: u64) {
+    cell.store(value, Ordering::Relaxed);
+}
+
+/// Copies a text and says where it is.
+fn text(id: u32, offset: usize, to: &[AtomicU64], from: &[u8]) -> Section {
+    for (word, chunk) in to.iter().zip(from.chunks(8)) {
+        let mut bytes = [0; 8];
+        bytes.iter_mut().zip(chunk).for_each(|(b, c)| *b = *c);
+        set(word, u64::from_ne_bytes(bytes));
+    }
+    let count = from.len().min(to.len().saturating_mul(8));
+    Section { id, offset, stride: 1, count, columns: from.len() }
+}

@@ -1,0 +1,66 @@
+//! A record in memory, and one whose contents are known.
+#![allow(dead_code)]
+
+use std::alloc::{alloc_zeroed, Layout};
+use std::ptr::NonNull;
+
+use fastcalloc_record::*;
+
+/// A zero-filled record that is never freed, and its bytes as they are at the moment of the call.
+pub fn record() -> &'static Record {
+    let layout = Layout::from_size_align(RECORD_BYTES, 4096).unwrap();
+    // SAFETY: the layout has a size, and the memory is aligned, zeroed, never freed and reached only through the record.
+    unsafe { Record::at(NonNull::new(alloc_zeroed(layout)).unwrap()) }
+}
+
+pub fn bytes(r: &Record) -> Vec<u8> {
+    let words = std::ptr::from_ref(r).cast::<u64>();
+    // SAFETY: a record is RECORD_BYTES long, aligned to 64, and consists of 64-bit words that may be read at any time.
+    (0..RECORD_BYTES / 8).flat_map(|i| unsafe { words.add(i).read_volatile() }.to_ne_bytes()).collect()
+}
+
+pub fn identity() -> Identity<'static> {
+    Identity {
+        pid: 4711,
+        ppid: 42,
+        uid: 1000,
+        sequence: 1,
+        started_ns: 1_700_000_000_123_456_789,
+        threshold: 131_072,
+        host: b"host.example",
+        library: b"0.1.0",
+        settings: b"FASTCALLOC_RETAIN=64M",
+        exe: b"/usr/bin/python3",
+        argv: b"python3\0-c\0pass\0",
+    }
+}
+
+/// Every counter that there is, once or more.
+pub fn sample() -> &'static Record {
+    let r = record();
+    r.begin(&identity());
+    for (i, &kind) in Kind::ALL.iter().enumerate() {
+        for size in [0, 1, 24, 4096, 4097, 262_144, 262_145, 100 << 20] {
+            r.call(0x7000_0000_1000 + i * 0x1000, kind, size);
+        }
+        r.failed(0, kind);
+    }
+    r.call(0, Kind::Malloc, usize::MAX);
+    r.freed(0x7000_0000_1000);
+    r.freed(0);
+    for (served, avoided, cleared) in [
+        (Served::Fresh, 100 << 20, 0),
+        (Served::Reused, 90 << 20, 10 << 20),
+        (Served::Forwarded(Forward::Limit), 0, 0),
+    ] {
+        r.large(0, &LargeCalloc { bytes: 100 << 20, served, avoided, cleared });
+    }
+    r.large_live(200 << 20, 0);
+    r.large_live(0, 100 << 20);
+    r.large_freed(100 << 20);
+    r.touched(0, 100 << 20, 99 << 20, 1 << 19, 1 << 19);
+    r.scan_took(100 << 20, 2_000);
+    r.event(Event::ScanUnavailable);
+    r.ended(Ended::Exit);
+    r
+}

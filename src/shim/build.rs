@@ -1,0 +1,14 @@
+//! Link arguments only: no start files and no libraries, so that the shim needs nothing that its host has not got.
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
+        for argument in
+            ["-nostartfiles", "-nodefaultlibs", "-Wl,-z,now", "-Wl,-z,relro", "-Wl,--hash-style=both"]
+        {
+            println!("cargo:rustc-cdylib-link-arg={argument}");
+        }
+        // Calls inside the shim stay inside it.
+        println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic");
+    }
+}

@@ -1,0 +1,33 @@
+//! The shared library that is put into programs.
+//!
+//! `interpose` exports the allocation functions, one line each. `runtime` is what they do: a question about the size or
+//! the address, and then the `next` allocator, or a large block ([`policy::LargeAllocator`]). `recorder` counts, if asked
+//! to. `init` warms up; nothing depends on it. Below an exported function nothing allocates, waits, panics, or uses
+//! thread-local storage or std: every call may be the first of the process, come from a constructor, from inside the
+//! dynamic linker, from a signal handler or the child of a fork.
+#![no_std]
+
+mod elf;
+mod init;
+mod interpose;
+mod message;
+mod next;
+mod recorder;
+mod runtime;
+mod settings;
+mod slow;
+
+/// Not reached: nothing here panics. If it were, the program must not go on with half an allocation.
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // SAFETY: stops the process with SIGILL.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        core::arch::asm!("ud2", options(noreturn))
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        core::arch::asm!("udf #0", options(noreturn))
+    }
+}

@@ -1,0 +1,277 @@
+//! The record of this process: made at the start if the environment asks for it, and anew in each child of a fork.
+
+use core::ffi::CStr;
+use core::ptr::{null_mut, NonNull};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicPtr, AtomicUsize};
+
+use pal::linux::{file, syscall::syscall, Linux};
+use pal::Pal;
+use policy::options::Options;
+use policy::LargeAllocator;
+use record::{Event, Identity, Record, RECORD_BYTES};
+
+use crate::message::{reason, Decimal, Line};
+
+/// Longest path of a record.
+const PATH: usize = 1024;
+/// A program that starts itself anew by exec keeps its pid: so many records of one name.
+const SAME_NAME: u64 = 10_000;
+
+/// Where to count.
+pub struct Recorder {
+    record: AtomicPtr<Record>,
+    pattern: AtomicPtr<u8>,
+    threshold: AtomicUsize,
+    /// The fork that the record belongs to, counted by the allocator.
+    generation: AtomicUsize,
+}
+
+impl Recorder {
+    /// Counts nothing.
+    pub const fn new() -> Self {
+        Recorder {
+            record: AtomicPtr::new(null_mut()),
+            pattern: AtomicPtr::new(null_mut()),
+            threshold: AtomicUsize::new(0),
+            generation: AtomicUsize::new(0),
+        }
+    }
+
+    /// Makes the record; true if it is there.
+    pub fn start(&self, pattern: &'static CStr, options: &Options, pal: &Linux) -> bool {
+        // Begins to watch for forks.
+        let _ = pal.fork_state();
+        self.threshold.store(options.threshold, Relaxed);
+        self.pattern.store(pattern.as_ptr() as *mut u8, Relaxed);
+        self.make(pattern)
+    }
+
+    /// The record of this process, if there is one.
+    #[inline]
+    pub fn get(&self, large: &LargeAllocator<Linux>) -> Option<&'static Record> {
+        if self.pattern.load(Relaxed).is_null() {
+            return None;
+        }
+        self.get_after_forks(large)
+    }
+
+    fn get_after_forks(&self, large: &LargeAllocator<Linux>) -> Option<&'static Record> {
+        let forks = large.forks();
+        let known = self.generation.load(Acquire);
+        if known != forks && self.generation.compare_exchange(known, forks, Acquire, Relaxed).is_ok() {
+            // What is counted before the new record is there is not counted in the parent's.
+            self.record.store(null_mut(), Release);
+            // SAFETY: set from a CStr that lives as long as the process.
+            self.make(unsafe { CStr::from_ptr(self.pattern.load(Relaxed).cast()) });
+            if let Some(record) = self.current() {
+                record.event(Event::ForkReset);
+            }
+        }
+        self.current()
+    }
+
+    fn current(&self) -> Option<&'static Record> {
+        // SAFETY: set to a record that is never unmapped.
+        unsafe { self.record.load(Acquire).as_ref() }
+    }
+
+    /// Is a calloc of so many bytes a large one?
+    pub fn is_large(&self, bytes: usize) -> bool {
+        bytes >= self.threshold.load(Relaxed)
+    }
+
+    #[cold]
+    fn make(&self, pattern: &CStr) -> bool {
+        let mut scratch = Scratch::new();
+        match scratch.create(pattern) {
+            Ok((record, sequence)) => {
+                scratch.introduce(record, sequence, self.threshold.load(Relaxed));
+                self.record.store((record as *const Record).cast_mut(), Release);
+                true
+            }
+            Err(errno) => {
+                let pid = Decimal::new(u64::from(pid()));
+                let mut line = Line::new(&[b"no record of process ", pid.as_bytes(), b": cannot create "]);
+                line.add(scratch.path.as_bytes());
+                line.add(b": ");
+                line.add(reason(errno));
+                line.send();
+                false
+            }
+        }
+    }
+}
+
+/// Says that the library came alive: a byte at the end of the launcher's file, if that still exists.
+pub fn say_alive(path: &CStr) {
+    let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    if let Ok(fd) = file::open(path, flags, 0) {
+        let _ = file::write(fd.raw(), b".");
+    }
+}
+
+fn pid() -> u32 {
+    // SAFETY: takes no arguments.
+    unsafe { syscall(libc::SYS_getpid, [0; 6]) }.unwrap_or(0) as u32
+}
+
+/// Text of bounded length that ends with a zero byte.
+struct Text {
+    bytes: [u8; PATH + 1],
+    len: usize,
+}
+
+impl Text {
+    const fn new() -> Self {
+        Text { bytes: [0; PATH + 1], len: 0 }
+    }
+
+    fn add(&mut self, text: &[u8]) -> Result<(), i32> {
+        for byte in text {
+            let slot = self
+                .bytes
+                .get_mut(..PATH)
+                .and_then(|bytes| bytes.get_mut(self.len))
+                .ok_or(libc::ENAMETOOLONG)?;
+            *slot = *byte;
+            self.len += 1;
+        }
+        Ok(())
+    }
+
+    fn cut(&mut self, len: usize) {
+        self.len = len.min(self.len);
+        self.bytes.iter_mut().skip(self.len).for_each(|byte| *byte = 0);
+    }
+
+    fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or(&[])
+    }
+
+    fn as_c(&self) -> Result<&CStr, i32> {
+        CStr::from_bytes_until_nul(&self.bytes).map_err(|_| libc::ENAMETOOLONG)
+    }
+
+    /// Reads a file, as much of it as fits.
+    fn read_file(&mut self, path: &CStr) {
+        self.cut(0);
+        let Ok(fd) = file::open(path, libc::O_RDONLY | libc::O_CLOEXEC, 0) else { return };
+        while let Some(rest) = self.bytes.get_mut(self.len..PATH).filter(|rest| !rest.is_empty()) {
+            match file::read(&fd, rest) {
+                Ok(count) if count > 0 => self.len += count,
+                _ => break,
+            }
+        }
+    }
+}
+
+/// What making a record needs room for, some 3 KiB: it may be made on a small stack.
+struct Scratch {
+    path: Text,
+    exe: Text,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        let mut scratch = Scratch { path: Text::new(), exe: Text::new() };
+        let (cwd, link) = (libc::AT_FDCWD as isize as usize, c"/proc/self/exe".as_ptr() as usize);
+        let to = scratch.exe.bytes.as_mut_ptr() as usize;
+        // SAFETY: writes at most so many bytes.
+        scratch.exe.len = unsafe { syscall(libc::SYS_readlinkat, [cwd, link, to, PATH, 0, 0]) }.unwrap_or(0);
+        scratch
+    }
+
+    fn program(&self) -> &[u8] {
+        self.exe
+            .as_bytes()
+            .rsplit(|byte| *byte == b'/')
+            .next()
+            .filter(|name| !name.is_empty())
+            .unwrap_or(b"unknown")
+    }
+
+    /// Expands `%p` (pid), `%e` (program) and `%%`; a directory gets a name of that kind.
+    fn expand(&mut self, pattern: &[u8]) -> Result<(), i32> {
+        self.path.cut(0);
+        let directory: &[u8] = if pattern.ends_with(b"/") { b"%e.%p.fcrec" } else { b"" };
+        let mut bytes = pattern.iter().chain(directory).copied();
+        let program = Text { bytes: self.exe.bytes, len: self.exe.len };
+        let program = Scratch { path: Text::new(), exe: program };
+        while let Some(byte) = bytes.next() {
+            match (byte, if byte == b'%' { bytes.next() } else { None }) {
+                (b'%', Some(b'p')) => self.path.add(Decimal::new(u64::from(pid())).as_bytes())?,
+                (b'%', Some(b'e')) => self.path.add(program.program())?,
+                (b'%', Some(b'%') | None) => self.path.add(b"%")?,
+                (b'%', Some(other)) => self.path.add(&[b'%', other])?,
+                _ => self.path.add(&[byte])?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates the file, with all its blocks, and maps it. A file of this name stays what it is: the record gets a number
+    /// before its extension.
+    fn create(&mut self, pattern: &CStr) -> Result<(&'static Record, u32), i32> {
+        self.expand(pattern.to_bytes())?;
+        let extension: &[u8] = if self.path.as_bytes().ends_with(b".fcrec") { b".fcrec" } else { b"" };
+        let stem = self.path.len - extension.len();
+        for number in 0..SAME_NAME {
+            if number > 0 {
+                self.path.cut(stem);
+                self.path.add(b".")?;
+                self.path.add(Decimal::new(number).as_bytes())?;
+                self.path.add(extension)?;
+            }
+            let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+            let fd = match file::open(self.path.as_c()?, flags, 0o600) {
+                Ok(fd) => fd,
+                Err(libc::EEXIST) => continue,
+                Err(errno) => return Err(errno),
+            };
+            let mapped = file::allocate(&fd, RECORD_BYTES).and_then(|()| file::map_shared(&fd, RECORD_BYTES));
+            return match mapped {
+                Ok(addr) => {
+                    let pointer = NonNull::new(addr as *mut u8).ok_or(libc::ENOMEM)?;
+                    // SAFETY: a fresh page-aligned mapping of zeros of this length, which is never unmapped.
+                    Ok((unsafe { Record::at(pointer) }, number as u32))
+                }
+                Err(errno) => {
+                    file::unlink(self.path.as_c()?);
+                    Err(errno)
+                }
+            };
+        }
+        Err(libc::EEXIST)
+    }
+
+    /// Says in the record who we are.
+    fn introduce(&mut self, record: &Record, sequence: u32, threshold: usize) {
+        // The path is done with: its room serves for the arguments.
+        self.path.read_file(c"/proc/self/cmdline");
+        // SAFETY: all-zero is valid for both.
+        let (mut name, mut now): (libc::utsname, libc::timespec) = unsafe { core::mem::zeroed() };
+        // SAFETY: the calls write one struct each, or nothing.
+        let (ppid, uid) = unsafe {
+            let _ = syscall(libc::SYS_uname, [&raw mut name as usize, 0, 0, 0, 0, 0]);
+            let clock = libc::CLOCK_REALTIME as usize;
+            let _ = syscall(libc::SYS_clock_gettime, [clock, &raw mut now as usize, 0, 0, 0, 0]);
+            (syscall(libc::SYS_getppid, [0; 6]), syscall(libc::SYS_getuid, [0; 6]))
+        };
+        // SAFETY: the kernel ends the name with a zero byte.
+        let host = unsafe { CStr::from_ptr(name.nodename.as_ptr()) };
+        record.begin(&Identity {
+            pid: pid(),
+            ppid: ppid.unwrap_or(0) as u32,
+            uid: uid.unwrap_or(0) as u32,
+            sequence,
+            started_ns: (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64),
+            threshold: threshold as u64,
+            host: host.to_bytes(),
+            library: env!("CARGO_PKG_VERSION").as_bytes(),
+            settings: b"",
+            exe: self.exe.as_bytes(),
+            argv: self.path.as_bytes(),
+        });
+    }
+}

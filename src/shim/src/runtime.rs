@@ -1,0 +1,166 @@
+//! What the exported functions do: ask one question, then pass the call on, or serve a large block.
+//!
+//! A call takes the short way when the library is ready, nothing is recorded, and the size or the address says that it is
+//! the next allocator's: one or two tests and a call. All else is in [`slow`].
+
+use core::ffi::c_void;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicUsize};
+
+use pal::linux::Linux;
+use policy::request::HEADER;
+use policy::LargeAllocator;
+use record::{Forward, Kind};
+
+use crate::next::{Next, Scope};
+use crate::recorder::Recorder;
+use crate::{settings, slow};
+
+pub(crate) static LARGE: LargeAllocator<Linux> = LargeAllocator::new(Linux::new());
+pub(crate) static NEXT: Next = Next::new();
+/// The functions of the short way: those of [`NEXT`] once ready, none while recording.
+static SHORT: Next = Next::new();
+pub(crate) static RECORDER: Recorder = Recorder::new();
+
+/// Callocs of so many bytes are ours. 0 until ready, and while recording: then every calloc takes the slow way.
+static SHORT_BELOW: AtomicUsize = AtomicUsize::new(0);
+/// The same for the slow way.
+pub(crate) static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// Why large callocs are forwarded, as a number, if they are.
+pub(crate) static FORWARDED: AtomicU32 = AtomicU32::new(Forward::Resolving as u32);
+
+static STATE: AtomicU32 = AtomicU32::new(UNRESOLVED);
+const UNRESOLVED: u32 = 0;
+/// Some thread looks for the next allocator.
+const RESOLVING: u32 = 1;
+/// The next allocator is known; the environment is not read.
+const RESOLVED: u32 = 2;
+/// Some thread reads the environment.
+const READING: u32 = 3;
+const READY: u32 = 4;
+
+/// All blocks of ours begin so many bytes behind a page boundary, on systems of any page size: one test sorts out nearly
+/// all addresses that are not.
+#[inline(always)]
+pub(crate) fn may_be_ours(p: *mut c_void) -> bool {
+    p as usize & 4095 == HEADER
+}
+
+/// Gets ready as far as can be. True once the next allocator is known; until then there are only our own pages.
+#[cold]
+pub fn ready() -> bool {
+    let state = STATE.load(Acquire);
+    if state == UNRESOLVED && STATE.compare_exchange(UNRESOLVED, RESOLVING, Acquire, Acquire).is_ok() {
+        let scope = NEXT.resolve(&raw const STATE as usize);
+        FORWARDED.store(if scope == Scope::Ours { u32::MAX } else { Forward::Passthrough as u32 }, Relaxed);
+        STATE.store(RESOLVED, Release);
+    }
+    if STATE.load(Acquire) == RESOLVED && STATE.compare_exchange(RESOLVED, READING, Acquire, Acquire).is_ok()
+    {
+        match settings::read() {
+            Some(settings) => {
+                start(&settings);
+                STATE.store(READY, Release);
+            }
+            None => STATE.store(RESOLVED, Release),
+        }
+    }
+    STATE.load(Acquire) >= RESOLVED
+}
+
+fn start(settings: &settings::Settings) {
+    LARGE.configure(&settings.options);
+    if settings.off {
+        FORWARDED.store(Forward::Off as u32, Relaxed);
+    }
+    let threshold = if FORWARDED.load(Relaxed) == u32::MAX { settings.options.threshold } else { usize::MAX };
+    THRESHOLD.store(threshold, Relaxed);
+    if let Some(path) = settings.alive {
+        crate::recorder::say_alive(path);
+    }
+    if let Some(pattern) = settings.log {
+        if RECORDER.start(pattern, &settings.options, LARGE.pal()) {
+            return;
+        }
+    }
+    SHORT.malloc.set(&NEXT.malloc);
+    SHORT.calloc.set(&NEXT.calloc);
+    SHORT.realloc.set(&NEXT.realloc);
+    SHORT.free.set(&NEXT.free);
+    SHORT_BELOW.store(threshold, Release);
+}
+
+/// # Safety
+/// As calloc.
+#[inline(always)]
+pub unsafe fn calloc(count: usize, size: usize) -> *mut c_void {
+    if let (Some(bytes), Some(calloc)) = (count.checked_mul(size), SHORT.calloc.get()) {
+        if bytes < SHORT_BELOW.load(Relaxed) {
+            // SAFETY: the next allocator's calloc.
+            let p = unsafe { calloc(count, size) };
+            if !p.is_null() {
+                return p;
+            }
+        }
+    }
+    // SAFETY: as asked.
+    unsafe { slow::calloc(count, size) }
+}
+
+/// # Safety
+/// As free.
+#[inline(always)]
+pub unsafe fn free(p: *mut c_void) {
+    match SHORT.free.get() {
+        // SAFETY: not ours: the next allocator's, as all that is not.
+        Some(free) if !may_be_ours(p) => unsafe { free(p) },
+        // SAFETY: as asked.
+        _ => unsafe { slow::free(p) },
+    }
+}
+
+/// # Safety
+/// As malloc.
+#[inline(always)]
+pub unsafe fn malloc(size: usize) -> *mut c_void {
+    if let Some(malloc) = SHORT.malloc.get() {
+        // SAFETY: the next allocator's malloc.
+        let p = unsafe { malloc(size) };
+        if !p.is_null() {
+            return p;
+        }
+    }
+    // SAFETY: as asked.
+    unsafe { slow::malloc(size) }
+}
+
+/// # Safety
+/// As realloc.
+#[inline(always)]
+pub unsafe fn realloc(p: *mut c_void, size: usize) -> *mut c_void {
+    match SHORT.realloc.get() {
+        Some(realloc) if !may_be_ours(p) && size != 0 => {
+            // SAFETY: not ours: the next allocator's.
+            let moved = unsafe { realloc(p, size) };
+            if !moved.is_null() {
+                return moved;
+            }
+            // SAFETY: realloc has left the block alone.
+            unsafe { slow::realloc(p, size) }
+        }
+        // SAFETY: as asked.
+        _ => unsafe { slow::realloc(p, size) },
+    }
+}
+
+/// # Safety
+/// As reallocarray.
+pub unsafe fn reallocarray(p: *mut c_void, count: usize, size: usize) -> *mut c_void {
+    match count.checked_mul(size) {
+        // SAFETY: as asked.
+        Some(bytes) => unsafe { realloc(p, bytes) },
+        None => slow::refuse(Kind::Realloc),
+    }
+}
+
+pub use slow::{aligned_alloc, memalign, posix_memalign, pvalloc, trim, usable_size, valloc};
