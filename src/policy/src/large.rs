@@ -25,14 +25,14 @@ pub struct LargeAllocator<P> {
     pub(crate) retain: AtomicUsize,
     /// Most bytes of address space in freed blocks.
     pub(crate) spare_limit: AtomicUsize,
-    /// Bytes of blocks in callers' hands.
+    /// Bytes of address space in blocks that callers hold.
     pub(crate) live: Line,
     /// The most that `live` has been.
     pub(crate) peak: AtomicUsize,
     /// Dirty bytes in freed blocks.
     pub(crate) retained: Line,
-    /// Bytes of address space in freed blocks.
-    pub(crate) spare: Line,
+    /// Bytes of address space in blocks, held by callers or freed.
+    pub(crate) mapped: Line,
     /// Held while a thread gives pages back.
     pub(crate) purging: AtomicU32,
     /// Forks that this process and its parents came from.
@@ -78,7 +78,7 @@ impl<P: Pal> LargeAllocator<P> {
             live: Line(AtomicUsize::new(0)),
             peak: AtomicUsize::new(0),
             retained: Line(AtomicUsize::new(0)),
-            spare: Line(AtomicUsize::new(0)),
+            mapped: Line(AtomicUsize::new(0)),
             purging: AtomicU32::new(0),
             forks: AtomicUsize::new(0),
         }
@@ -103,9 +103,14 @@ impl<P: Pal> LargeAllocator<P> {
         self.forks.load(Relaxed)
     }
 
-    /// Bytes of blocks in callers' hands.
+    /// Bytes of address space in blocks that callers hold.
     pub fn live(&self) -> usize {
         self.live.0.load(Relaxed)
+    }
+
+    /// Bytes of address space in freed blocks.
+    pub(crate) fn spare(&self) -> usize {
+        self.mapped.0.load(Relaxed).saturating_sub(self.live.0.load(Relaxed))
     }
 
     /// Dirty bytes in freed blocks.
@@ -141,7 +146,7 @@ impl<P: Pal> LargeAllocator<P> {
         if self.owners.remove(chunk).is_none() {
             return false;
         }
-        self.live.0.fetch_sub(self.bytes(shape.len), Relaxed);
+        self.live.0.fetch_sub(self.whole(0, shape.len).len, Relaxed);
         self.retire(chunk - self.pal.page_size(), shape);
         true
     }
@@ -205,7 +210,9 @@ impl<P: Pal> LargeAllocator<P> {
             return Some(shape);
         }
         if self.owners.remove(chunk).is_some() {
-            self.live.0.fetch_sub(self.bytes(shape.len), Relaxed);
+            let len = self.whole(0, shape.len).len;
+            self.live.0.fetch_sub(len, Relaxed);
+            self.mapped.0.fetch_sub(len, Relaxed);
         }
         None
     }
@@ -226,7 +233,8 @@ impl<P: Pal> LargeAllocator<P> {
             unsafe { self.give_back(base, shape.len) };
             return None;
         }
-        let live = self.live.0.fetch_add(len, Relaxed) + len;
+        let whole = len + self.pal.page_size();
+        let live = self.live.0.fetch_add(whole, Relaxed) + whole;
         self.keep_peak(live);
         Some(Given { addr: chunk + HEADER, fresh, cleared })
     }
@@ -262,7 +270,7 @@ impl<P: Pal> LargeAllocator<P> {
             }
         }
         self.retained.0.store(0, Relaxed);
-        self.spare.0.store(0, Relaxed);
+        self.mapped.0.store(self.live.0.load(Relaxed), Relaxed);
         self.pal.fork_handled();
     }
 

@@ -75,7 +75,10 @@ impl<P: Pal> LargeAllocator<P> {
     /// Maps `count` blocks of `stride` bytes, sentinels included, side by side. Gives the first base.
     pub(crate) fn map_tiles(&self, stride: usize, count: usize) -> Option<usize> {
         let page = self.pal.page_size();
-        self.pal.map(stride * count, self.zone.hint(stride, stride * count, page, self.pal.thread() >> 12))
+        let hint = self.zone.hint(stride, stride * count, page, self.pal.thread() >> 12);
+        let start = self.pal.map(stride * count, hint)?;
+        self.mapped.0.fetch_add(stride * count, Relaxed);
+        Some(start)
     }
 
     /// Unmaps a block. If the system can't (unmapping the middle of a mapping needs another mapping), at least its
@@ -85,6 +88,7 @@ impl<P: Pal> LargeAllocator<P> {
     /// Nobody uses the block any more.
     pub(crate) unsafe fn give_back(&self, base: usize, len: u32) {
         let whole = self.whole(base, len);
+        self.mapped.0.fetch_sub(whole.len, Relaxed);
         // SAFETY: the caller's promise is the one asked for.
         unsafe {
             if !self.pal.unmap(whole) {
@@ -111,10 +115,12 @@ impl<P: Pal> LargeAllocator<P> {
         if self.owners.remove(chunk).is_none() {
             return Moved::Refused;
         }
-        self.live.0.fetch_sub(self.bytes(shape.len), Relaxed);
+        self.live.0.fetch_sub(old.len, Relaxed);
         for len in [roomy, need] {
             // SAFETY: the block is ours, sentinel included.
             if let Some(base) = unsafe { self.pal.remap(old, len + page) } {
+                self.mapped.0.fetch_add(len + page, Relaxed);
+                self.mapped.0.fetch_sub(old.len, Relaxed);
                 let len = (len / page) as u32;
                 let shape = Shape { len, usable: pages, touched: shape.touched.min(len) };
                 return self

@@ -38,11 +38,12 @@ impl<P: Pal> LargeAllocator<P> {
         };
         let home = BlockCache::home(self.pal.thread());
         let stored = self.keep_within(&mut entry, home, retain)
-            && self.make_way(home, whole.len)
+            && self.make_way(home)
             && self.cache.with(home, |entries| entries.push(entry)) == Some(true);
         if stored {
-            self.spare.0.fetch_add(whole.len, Relaxed);
-            self.retained.0.fetch_add(self.bytes(entry.charged), Relaxed);
+            if entry.charged > 0 {
+                self.retained.0.fetch_add(self.bytes(entry.charged), Relaxed);
+            }
         } else {
             // SAFETY: as above.
             unsafe { self.give_back(base, shape.len) };
@@ -204,12 +205,12 @@ impl<P: Pal> LargeAllocator<P> {
         }
     }
 
-    /// Room for one more entry and its address space.
-    fn make_way(&self, home: usize, len: usize) -> bool {
+    /// Room for one more entry; its address space counts as spare already.
+    fn make_way(&self, home: usize) -> bool {
         let limit = self.spare_limit.load(Relaxed);
         let now = self.pal.seconds();
         while self.evict(home, |entry| now.wrapping_sub(entry.since) > AGE) {}
-        while self.spare.0.load(Relaxed) + len > limit {
+        while self.spare() > limit {
             if !(0..SHARDS).any(|step| self.evict(home + step, |_| true)) {
                 return false;
             }
@@ -246,8 +247,9 @@ impl<P: Pal> LargeAllocator<P> {
 
     /// Takes a block that leaves the cache off the books.
     pub(crate) fn uncharge(&self, entry: &Entry) {
-        self.spare.0.fetch_sub(self.whole(entry.base, entry.len).len, Relaxed);
-        self.retained.0.fetch_sub(self.bytes(entry.charged), Relaxed);
+        if entry.charged > 0 {
+            self.retained.0.fetch_sub(self.bytes(entry.charged), Relaxed);
+        }
     }
 
     /// Before `len` fresh bytes: what callers will hold and what we keep must not exceed their peak.

@@ -113,17 +113,43 @@ impl<P: Pal> LargeAllocator<P> {
         let alone = count == 1;
         let ranges = ranges.get(..count).unwrap_or(&[]);
         // SAFETY: freed blocks, in nobody's hands.
-        let purged = count > 0 && self.quietly(|| unsafe { self.pal.purge(ranges) }) == Some(true);
-        for &index in chosen.iter().take(count) {
+        let purged = if count > 0 { self.quietly(|| unsafe { self.pal.purge(ranges) }) } else { Some(false) };
+        let untouched = match purged {
+            Some(done) => [done; BATCH],
+            None => self.find_untouched(ranges),
+        };
+        for (&index, untouched) in chosen.iter().zip(untouched).take(count) {
             if let Some(entry) = entries.as_mut_slice().get_mut(index) {
                 entry.intact = true;
-                if purged {
+                if untouched {
                     entry.touched = 1;
                     entry.expect = 1;
                 }
             }
         }
         alone
+    }
+
+    /// Which of the ranges are untouched? One scan tells, if they lie close together.
+    fn find_untouched(&self, ranges: &[Range]) -> [bool; BATCH] {
+        let start = ranges.iter().map(|range| range.start).min().unwrap_or(0);
+        let end = ranges.iter().map(|range| range.start + range.len).max().unwrap_or(0);
+        let sum: usize = ranges.iter().map(|range| range.len).sum();
+        if end - start > sum + sum / 2 {
+            return [false; BATCH];
+        }
+        let mut untouched = [true; BATCH];
+        let mut strike = |found: Range| {
+            for (range, untouched) in ranges.iter().zip(&mut untouched) {
+                *untouched &=
+                    found.start + found.len <= range.start || found.start >= range.start + range.len;
+            }
+        };
+        // SAFETY: asking changes nothing, and `strike` touches no page.
+        match unsafe { self.pal.dirty(Range { start, len: end - start }, &mut strike) } {
+            Ok(()) => untouched,
+            Err(_) => [false; BATCH],
+        }
     }
 
     /// Is the mapping of a freed block as we made it?
@@ -211,7 +237,7 @@ impl<P: Pal> LargeAllocator<P> {
         let page = self.pal.page_size();
         let stride = self.bytes(len) + page;
         let count = (STOCK / stride).min(BATCH).saturating_sub(1);
-        if count == 0 || self.spare.0.load(Relaxed) + count * stride > self.spare_limit.load(Relaxed) {
+        if count == 0 || self.spare() + count * stride > self.spare_limit.load(Relaxed) {
             return;
         }
         let Some(blocks) = self.map_tiles(stride, count) else { return };
@@ -230,9 +256,7 @@ impl<P: Pal> LargeAllocator<P> {
                 charged: 0,
                 since: self.pal.seconds(),
             };
-            if self.cache.with(shard, |entries| entries.push(entry)) == Some(true) {
-                self.spare.0.fetch_add(stride, Relaxed);
-            } else {
+            if self.cache.with(shard, |entries| entries.push(entry)) != Some(true) {
                 // SAFETY: nobody knows of the block.
                 unsafe { self.give_back(base, len) };
             }

@@ -1,56 +1,26 @@
-//! Records from files and directories. What cannot be read is told apart and never stops the rest.
+//! Records from files and directories. What cannot be read is told apart and never stops the rest. Depends on `process`,
+//! `state`, `merged`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use record::{parse, Counts, Ended, Error, Snapshot, Text, TopSizes};
+use record::{parse, Counts, Ended, Error};
+
+use super::merged;
+use super::process::{Key, Life, Process};
+use super::state::{held, life_by_pid};
 
 /// How the name of a record file in a directory ends.
 pub const EXTENSION: &str = "fcrec";
+/// How the name of a merged file in a directory ends.
+pub const MERGED: &str = "fcrecs";
 
 /// More than any record has; what lies behind is not read.
 const MAX_BYTES: u64 = 1 << 20;
-
-/// One record: a process, or a part of its life between two execs.
-#[derive(Clone, Debug)]
-pub struct Process {
-    /// The file.
-    pub path: PathBuf,
-    /// Process id, as the process itself sees it.
-    pub pid: u32,
-    /// The parent's process id.
-    pub ppid: u32,
-    /// Real user id.
-    pub uid: u32,
-    /// How many records the process had before.
-    pub sequence: u64,
-    /// When it began: nanoseconds since 1970.
-    pub started_ns: u64,
-    /// From how many bytes on a calloc is a large one.
-    pub threshold: u64,
-    /// How it ended; `None` for a way that this version does not know.
-    pub ended: Option<Ended>,
-    /// Host name.
-    pub host: String,
-    /// Version of the library.
-    pub library: String,
-    /// Settings in force.
-    pub settings: String,
-    /// Path of the program.
-    pub exe: String,
-    /// Arguments, the last of which may be cut.
-    pub argv: Vec<String>,
-    /// Whether arguments are missing.
-    pub argv_truncated: bool,
-    /// The counters.
-    pub counts: Box<Counts>,
-    /// Exact sizes of large callocs.
-    pub top: Box<TopSizes>,
-}
 
 /// Why a file or directory gave no record.
 #[derive(Clone, Debug)]
@@ -86,68 +56,142 @@ impl Loaded {
     }
 }
 
-/// Reads the record files `paths`; of a directory, every `*.fcrec` directly in it. A file named twice counts once.
+/// Reads the record files and merged files `paths`; of a directory, all that are directly in it. A record counts once, in
+/// however many files it is.
 pub fn load_paths<P: AsRef<Path>>(paths: &[P]) -> Loaded {
-    let mut loaded = Loaded::default();
-    let mut seen = HashSet::new();
-    for path in paths {
-        let path = path.as_ref();
-        if path.is_dir() {
-            match records_in(path) {
-                Ok(files) if files.is_empty() => loaded.problem(path, format!("holds no *.{EXTENSION} file")),
-                Ok(files) => files.iter().for_each(|f| loaded.file(f, &mut seen)),
-                Err(e) => loaded.problem(path, io_reason(&e)),
-            }
-        } else {
-            loaded.file(path, &mut seen);
-        }
-    }
-    loaded.processes.sort_by_key(|p| (p.started_ns, p.pid, p.sequence));
-    loaded
+    let mut loader = Loader::default();
+    paths.iter().for_each(|path| loader.path(path.as_ref()));
+    loader.finish()
 }
 
-fn records_in(dir: &Path) -> io::Result<Vec<PathBuf>> {
+/// Gathers records.
+#[derive(Default)]
+pub struct Loader {
+    loaded: Loaded,
+    files: HashSet<(u64, u64)>,
+    known: HashMap<Key, usize>,
+}
+
+impl Loader {
+    /// Reads a file, or what is in a directory.
+    pub fn path(&mut self, path: &Path) {
+        if !path.is_dir() {
+            return self.file(path, false);
+        }
+        let read = list(path, EXTENSION).and_then(|records| {
+            records.iter().for_each(|f| self.file(f, true));
+            // After the records: what was folded in the meantime is in the merged file before its own is gone.
+            let merged = list(path, MERGED)?;
+            merged.iter().for_each(|f| self.file(f, true));
+            Ok(records.len() + merged.len())
+        });
+        match read {
+            Ok(0) => self.problem(path, format!("holds no *.{EXTENSION} or *.{MERGED} file")),
+            Ok(_) => {}
+            Err(e) => self.problem(path, io_reason(&e)),
+        }
+    }
+
+    /// Adds a record, unless a reading that had come further is there.
+    pub fn add(&mut self, process: Process) {
+        let all = &mut self.loaded.processes;
+        let key = process.key();
+        match key.as_ref().and_then(|key| self.known.get(key)) {
+            Some(&at) => {
+                if process.progress(&all[at]).is_gt() {
+                    all[at] = process;
+                }
+            }
+            None => {
+                if let Some(key) = key {
+                    self.known.insert(key, all.len());
+                }
+                all.push(process);
+            }
+        }
+    }
+
+    /// All that was found, oldest first.
+    #[must_use]
+    pub fn finish(mut self) -> Loaded {
+        self.loaded.processes.sort_by_cached_key(|p| (p.started_ns, p.pid, p.sequence, p.ppid, p.host.clone()));
+        self.loaded
+    }
+
+    /// `may_go`: the file was seen in a directory, from where another program may have folded it meanwhile.
+    fn file(&mut self, path: &Path, may_go: bool) {
+        match self.read(path) {
+            Ok(()) => {}
+            Err(e) if may_go && e.kind() == io::ErrorKind::NotFound => {}
+            Err(e) => self.problem(path, io_reason(&e)),
+        }
+    }
+
+    /// Reads a regular file, if it was not read before. Never waits, as on a pipe.
+    fn read(&mut self, path: &Path) -> io::Result<()> {
+        let mut file: File = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+        let meta = file.metadata()?;
+        if !meta.is_file() {
+            return Err(io::Error::other("not a regular file; give record files or directories that hold them"));
+        }
+        if !self.files.insert((meta.dev(), meta.ino())) {
+            return Ok(());
+        }
+        let mut bytes = Vec::with_capacity(meta.len().min(MAX_BYTES) as usize);
+        (&mut file).take(MAX_BYTES).read_to_end(&mut bytes)?;
+        if merged::is(&bytes) {
+            file.rewind()?;
+            return self.merged(path, file);
+        }
+        match parse(&bytes) {
+            Ok(snapshot) => {
+                let mut process = Process::new(path, &snapshot);
+                if process.ended == Some(Ended::Open) {
+                    process.life = match held(&file) {
+                        Some(true) => Life::Running,
+                        Some(false) => Life::Vanished,
+                        None => life_by_pid(&process),
+                    };
+                }
+                self.add(process);
+            }
+            Err(e) => self.problem(path, format!("{e}; {}", remedy(&e))),
+        }
+        Ok(())
+    }
+
+    fn merged(&mut self, path: &Path, file: File) -> io::Result<()> {
+        let read = merged::read(path, file, |mut process| {
+            if process.ended == Some(Ended::Open) && process.life != Life::Vanished {
+                process.life = life_by_pid(&process);
+            }
+            self.add(process);
+        })?;
+        if let Err(damage) = read {
+            self.problem(path, damage);
+        }
+        Ok(())
+    }
+
+    fn problem(&mut self, path: &Path, reason: String) {
+        self.loaded.problems.push(Problem { path: path.to_owned(), reason });
+    }
+}
+
+/// The files in `dir` whose names end so, sorted.
+///
+/// # Errors
+/// Those of reading a directory.
+pub fn list(dir: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|e| e == EXTENSION) {
+        if path.extension().is_some_and(|e| e == extension) {
             files.push(path);
         }
     }
     files.sort();
     Ok(files)
-}
-
-impl Loaded {
-    fn problem(&mut self, path: &Path, reason: String) {
-        self.problems.push(Problem { path: path.to_owned(), reason });
-    }
-
-    fn file(&mut self, path: &Path, seen: &mut HashSet<(u64, u64)>) {
-        match read(path, seen) {
-            Ok(None) => {}
-            Ok(Some(bytes)) => match parse(&bytes) {
-                Ok(snapshot) => self.processes.push(Process::new(path, &snapshot)),
-                Err(e) => self.problem(path, format!("{e}; {}", remedy(&e))),
-            },
-            Err(e) => self.problem(path, io_reason(&e)),
-        }
-    }
-}
-
-/// The bytes of a regular file, or `None` if it was read before. Never waits, as on a pipe.
-fn read(path: &Path, seen: &mut HashSet<(u64, u64)>) -> io::Result<Option<Vec<u8>>> {
-    let file: File = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    let meta = file.metadata()?;
-    if !meta.is_file() {
-        return Err(io::Error::other("not a regular file; give record files or directories that hold them"));
-    }
-    if !seen.insert((meta.dev(), meta.ino())) {
-        return Ok(None);
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
-    Ok(Some(bytes))
 }
 
 fn io_reason(e: &io::Error) -> String {
@@ -163,48 +207,10 @@ fn io_reason(e: &io::Error) -> String {
 fn remedy(e: &Error) -> &'static str {
     match e {
         Error::Empty => "if its program is just starting, try again, else delete it",
-        Error::NotARecord => "give files made by fastcalloc-run -o or FASTCALLOC_LOG",
+        Error::NotARecord => "give files made by fastcalloc-run -o, FASTCALLOC_LOG or fastcalloc merge",
         Error::WrongEndian => "read it on such a machine",
         Error::Version(_) => "use the fastcalloc that came with the library that made it",
         Error::Truncated { .. } => "copy it again, the whole of it",
         _ => "get an undamaged copy, or record again",
-    }
-}
-
-impl Process {
-    fn new(path: &Path, s: &Snapshot<'_>) -> Self {
-        let text = |t: &Text<'_>| String::from_utf8_lossy(t.bytes).into_owned();
-        let argv = s.argv.bytes.strip_suffix(&[0]).unwrap_or(s.argv.bytes);
-        let argv = if argv.is_empty() { Vec::new() } else { argv.split(|b| *b == 0).collect() };
-        Process {
-            path: path.to_owned(),
-            pid: s.pid,
-            ppid: s.ppid,
-            uid: s.uid,
-            sequence: s.sequence,
-            started_ns: s.started_ns,
-            threshold: s.threshold,
-            ended: s.ended,
-            host: text(&s.host),
-            library: text(&s.library),
-            settings: text(&s.settings),
-            exe: text(&s.exe),
-            argv: argv.into_iter().map(|a| String::from_utf8_lossy(a).into_owned()).collect(),
-            argv_truncated: s.argv.whole > s.argv.bytes.len(),
-            counts: Box::new(s.counts.clone()),
-            top: Box::new(s.top),
-        }
-    }
-
-    /// The program's file name and its arguments, in one line.
-    #[must_use]
-    pub fn command(&self) -> String {
-        let file = self.exe.rsplit('/').next().unwrap_or_default();
-        let mut command = if file.is_empty() { "?".to_owned() } else { file.to_owned() };
-        for arg in self.argv.iter().skip(1) {
-            command.push(' ');
-            command.push_str(arg);
-        }
-        command
     }
 }

@@ -1,0 +1,86 @@
+//! Whether somebody still counts into a record, and whether its process is alive. Depends on nothing of the workspace.
+//!
+//! The kernel grants a read lease on a file only while nobody has it open, or mapped, for writing (fcntl(2), F_SETLEASE):
+//! that holds for other users' processes and in any pid namespace. Where leases do not help (network and overlay file
+//! systems, other users' files) `/proc` must do, and that only for processes that it shows under the pid of the record.
+
+use std::fs::{self, File};
+use std::os::fd::AsRawFd;
+use std::sync::OnceLock;
+
+use super::process::{Life, Process};
+
+/// Whether `file`, opened for reading only, is open or mapped for writing somewhere; `None` if the kernel does not say.
+#[cfg(target_os = "linux")]
+#[must_use]
+pub fn held(file: &File) -> Option<bool> {
+    // File systems that count the writers of the very inode that is mapped. Overlayfs does not: it maps the file below.
+    const COUNTING: [i64; 7] = [
+        libc::EXT4_SUPER_MAGIC,
+        libc::TMPFS_MAGIC,
+        libc::XFS_SUPER_MAGIC,
+        libc::BTRFS_SUPER_MAGIC,
+        libc::F2FS_SUPER_MAGIC,
+        0x2fc1_2fc1, // ZFS
+        0x8584_58f6, // ramfs
+    ];
+    let kind = rustix::fs::fstatfs(file).ok()?.f_type;
+    if !COUNTING.contains(&kind) {
+        return None;
+    }
+    // Whoever opens the file for writing meanwhile makes the kernel signal us: let it be a signal that is ignored.
+    // SAFETY: fcntl with a descriptor that is open and numbers alone.
+    let lease = |what| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, what) };
+    // SAFETY: as above.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETSIG, libc::SIGURG) } != 0 {
+        return None;
+    }
+    if lease(libc::F_RDLCK) == 0 {
+        lease(libc::F_UNLCK);
+        return Some(false);
+    }
+    match std::io::Error::last_os_error().raw_os_error() {
+        Some(libc::EAGAIN) => Some(true),
+        _ => None,
+    }
+}
+
+/// No way to tell is known on this system.
+#[cfg(not(target_os = "linux"))]
+#[must_use]
+pub fn held(_file: &File) -> Option<bool> {
+    None
+}
+
+/// What `/proc` says of the process of a record: it is there, and was before the record began, or it is not.
+#[must_use]
+pub fn life_by_pid(p: &Process) -> Life {
+    static HOST: OnceLock<Option<(String, f64)>> = OnceLock::new();
+    let here = HOST.get_or_init(|| Some((trimmed("/proc/sys/kernel/hostname")?, boot_time()?)));
+    let Some((host, boot)) = here else { return Life::Unclear };
+    if *host != p.host || p.pid == 0 {
+        return Life::Unclear;
+    }
+    let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", p.pid)) else { return Life::Vanished };
+    // Field 22, of which the first 2 end at the last parenthesis (proc_pid_stat(5)).
+    let ticks =
+        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19)?.parse::<f64>().ok());
+    let Some(ticks) = ticks else { return Life::Unclear };
+    let began = boot + ticks / rustix::param::clock_ticks_per_second() as f64;
+    // The boot time is known to a second, and clocks are set. A pid is not given anew so soon.
+    if began <= p.started_ns as f64 / 1e9 + 2.0 {
+        Life::Running
+    } else {
+        Life::Vanished
+    }
+}
+
+fn trimmed(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim_end().to_owned())
+}
+
+/// Seconds since 1970.
+fn boot_time() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    stat.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()
+}
