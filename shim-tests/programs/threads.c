@@ -8,7 +8,7 @@ static _Atomic(unsigned char *) shelf[SHELF];
 
 static void *work(void *arg) {
     unsigned seed = (unsigned)(uintptr_t)arg;
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < 150; i++) {
         size_t n = 130000 + rand_r(&seed) % 300000;
         unsigned char *p = calloc(1, n);
         CHECK(p && all_zero(p, n));
@@ -24,7 +24,7 @@ static void *work(void *arg) {
 }
 
 int main(void) {
-    for (uintptr_t round = 0; round < 12; round++) {
+    for (uintptr_t round = 0; round < 5; round++) {
         pthread_t threads[8];
         for (uintptr_t i = 0; i < 8; i++) CHECK(pthread_create(threads + i, NULL, work, (void *)(round * 8 + i + 1)) == 0);
         for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);

@@ -41,3 +41,20 @@ fn a_short_process() {
     let batch = |preload: &str| figure(&Run::new(&spawn).args(["100", preload]).arg(&nothing).plain());
     assert!(ratio("a process that does nothing", 20, || batch(""), || batch(library)) <= 1.15);
 }
+
+/// Never slower: here where every byte is written anyway and glibc is at its best. A quarter is left to noise.
+macro_rules! written {
+    ($($pattern:ident)+) => { $(
+        mod $pattern {
+            #[test]
+            fn blocks_written_in_full() {
+                let pattern = stringify!($pattern);
+                let run = super::Run::new(super::c_program("written", &[])).arg(pattern);
+                let (plain, injected) = (|| super::figure(&run.plain()), || super::figure(&run.injected()));
+                assert!(super::ratio(&format!("written in full, {pattern}"), 7, plain, injected) <= 1.25);
+            }
+        }
+    )+ };
+}
+
+written! { sorted changing turns narrow wide grow shrink }

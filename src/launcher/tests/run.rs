@@ -55,7 +55,7 @@ fn mistakes_on_the_command_line_are_125() {
         (&["--retain=64Q"], &["--retain", "64Q"]),
         (&["--bogus"], &["--bogus"]),
         (&["-q", "-v"], &["cannot be used"]),
-        (&["-o", "/dev/null/x/%e"], &["%p"]),
+        (&["-o", "/dev/null/x/%t"], &["after %"]),
     ] {
         let outcome = with(options, &tools().prog, &["exit", "0"]).run();
         assert_eq!((outcome.status.code(), outcome.stdout.len()), (Some(125), 0), "{options:?}");
@@ -248,7 +248,7 @@ fn no_temporary_directory_is_no_reason_not_to_run() {
     // /tmp takes its place.
     let run = |options: &[&str]| with(options, &tools().prog, &["exit", "4"]).env("TMPDIR", "/proc/no/dir");
     run(&[]).run().silent(4);
-    assert!(run(&["-v"]).run().stderr.contains("came alive in 1 process(es)"));
+    assert!(run(&["-v"]).run().stderr.contains("came alive 1 time(s)"));
     run(&[]).env("TMPDIR", "").run().silent(4);
 }
 

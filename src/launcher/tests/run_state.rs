@@ -134,15 +134,18 @@ fn an_interrupt_is_left_to_the_program() {
 /// Nothing can be handed on when the launcher is killed, but the program must not live on without it.
 #[test]
 fn killing_the_launcher_kills_the_program() {
-    let (run, child) = awaiting(&[], 0);
+    let (run, mut child) = awaiting(&[], 0);
     let tasks = format!("/proc/{0}/task/{0}/children", child.id());
     let program: i32 = std::fs::read_to_string(tasks).unwrap().trim().parse().unwrap();
     kill(id(&child), libc::SIGKILL);
-    finish(child).died(libc::SIGKILL);
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()), Some(libc::SIGKILL));
     let start = Instant::now();
     // SAFETY: no memory is involved.
     while unsafe { libc::kill(program, 0) } == 0 && !zombie(program) {
-        assert!(start.elapsed() < Duration::from_secs(10), "the program lives on");
+        if start.elapsed() > Duration::from_secs(5) {
+            kill(program, libc::SIGKILL);
+            panic!("the program lived on");
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
     drop(run);
@@ -191,7 +194,7 @@ fn records_are_kept_and_never_overwritten() {
     run(&["-q"]).run().silent(0);
     assert_eq!(files(), 6);
     let outcome = run(&[]).env("FAKE_RECORD", "").run();
-    outcome.one_line(0, &["3 of 3 process(es) left no record"]);
+    outcome.one_line(0, &["at least 3 process(es) left no record"]);
     assert_eq!(files(), 6);
     let pattern = dir.path().join("%e-%p.x");
     launch(&[OsStr::new("-o"), pattern.as_os_str(), tools().prog.as_os_str()]).run().silent(0);
@@ -240,7 +243,7 @@ fn statistics_survive_the_program() {
     launch(&["--stats", prog])
         .env("FAKE_RECORD", "")
         .run()
-        .one_line(0, &["1 of 1 process(es) left no record"]);
+        .one_line(0, &["at least 1 process(es) left no record"]);
 }
 
 #[test]
@@ -263,6 +266,6 @@ fn another_user_can_check_in() {
     mode(run.tmp.path(), 0o755);
     let outcome = run.run();
     assert_eq!(outcome.status.code(), Some(0), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("came alive in 2 process(es)"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("came alive 2 time(s)"), "{}", outcome.stderr);
     assert!(!outcome.stderr.contains("no record"), "{}", outcome.stderr);
 }

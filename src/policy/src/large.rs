@@ -108,6 +108,11 @@ impl<P: Pal> LargeAllocator<P> {
         self.live.0.load(Relaxed)
     }
 
+    /// Bytes of address space in blocks, held by callers or freed.
+    pub fn mapped(&self) -> usize {
+        self.mapped.0.load(Relaxed)
+    }
+
     /// Bytes of address space in freed blocks.
     pub(crate) fn spare(&self) -> usize {
         self.mapped.0.load(Relaxed).saturating_sub(self.live.0.load(Relaxed))
@@ -143,11 +148,13 @@ impl<P: Pal> LargeAllocator<P> {
         let chunk = addr.wrapping_sub(HEADER);
         // SAFETY: the caller's promise is the one asked for.
         let Some(shape) = (unsafe { self.recognise(chunk) }) else { return false };
+        // Before the books are touched: the child of a fork begins by writing them anew.
+        let settled = self.settle_fork();
         if self.owners.remove(chunk).is_none() {
             return false;
         }
         self.live.0.fetch_sub(self.whole(0, shape.len).len, Relaxed);
-        self.retire(chunk - self.pal.page_size(), shape);
+        self.retire(chunk - self.pal.page_size(), shape, settled);
         true
     }
 
@@ -180,6 +187,7 @@ impl<P: Pal> LargeAllocator<P> {
             self.owners.update(chunk, Shape { usable: pages, touched, ..shape });
             return Moved::Done(addr);
         }
+        self.settle_fork();
         // SAFETY: the block is the caller's, who gives it to us for the time of the call.
         unsafe { self.resize(chunk, Shape { touched, ..shape }, pages) }
     }

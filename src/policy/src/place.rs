@@ -61,15 +61,17 @@ impl<P: Pal> LargeAllocator<P> {
         }
         let roomy = if self.is_limited() { need } else { request::roomy_len(need, page) };
         let hint = self.zone.hint(roomy, roomy, page, self.pal.thread() >> 12);
-        if let Some(start) = self.pal.map(roomy + page, hint) {
-            return Some(Range { start, len: roomy });
-        }
-        if settled {
-            self.trim();
-        }
-        [roomy, need]
-            .into_iter()
-            .find_map(|len| self.pal.map(len + page, 0).map(|start| Range { start, len }))
+        let map = |len: usize, hint| {
+            let start = self.pal.map(len + page, hint)?;
+            self.mapped.0.fetch_add(len + page, Relaxed);
+            Some(Range { start, len })
+        };
+        map(roomy, hint).or_else(|| {
+            if settled {
+                self.trim();
+            }
+            map(roomy, 0).or_else(|| map(need, 0))
+        })
     }
 
     /// Maps `count` blocks of `stride` bytes, sentinels included, side by side. Gives the first base.

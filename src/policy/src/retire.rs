@@ -25,10 +25,10 @@ const AGE: u32 = 10;
 
 impl<P: Pal> LargeAllocator<P> {
     /// Stores a freed block, a part of it, or gives it back.
-    pub(crate) fn retire(&self, base: usize, shape: Shape) {
+    pub(crate) fn retire(&self, base: usize, shape: Shape, settled: bool) {
         let retain = self.retain.load(Relaxed);
         let whole = self.whole(base, shape.len);
-        if retain == 0 || !self.settle_fork() || whole.len > self.spare_limit.load(Relaxed) {
+        if retain == 0 || !settled || whole.len > self.spare_limit.load(Relaxed) {
             // SAFETY: the caller has freed the block.
             return unsafe { self.give_back(base, shape.len) };
         }

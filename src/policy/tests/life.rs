@@ -220,3 +220,18 @@ fn a_child_drops_the_cache_and_keeps_the_blocks() {
     // SAFETY: ours.
     assert!(unsafe { large.free(kept) });
 }
+
+#[test]
+fn sizes_that_shrink_from_call_to_call_share_blocks() {
+    let large = allocator();
+    let sizes = || (0..630).map(|n| 10 * MIB - n * 16384);
+    let head = [Range { start: 0, len: 16384 }];
+    for _ in 0..3 {
+        large.pal().tally();
+        for bytes in sizes() {
+            cycle(&large, bytes, &head);
+        }
+    }
+    let tally = large.pal().tally();
+    assert!(tally.maps < 60 && tally.cleared < 600 * 10 * 4096, "{tally:?}");
+}

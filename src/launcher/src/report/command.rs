@@ -1,36 +1,79 @@
 //! The subcommand.
 
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
-use super::{load_paths, render_json, render_text, Loaded, Style, EXTENSION};
+use super::output::deliver;
+use super::{
+    load_paths, render_html, render_json, render_jsonl, render_markdown, render_openmetrics, render_text, Color,
+    Loaded, Style, EXTENSION,
+};
 
 /// Show what was recorded
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// Record files, and directories with *.fcrec files
+    /// Record files, merged files, and directories with *.fcrec and *.fcrecs files
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
     /// How to show it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Write to FILE, which is replaced as a whole
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// When to use colours in text
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
+    color: Color,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
-    /// A table for people
+    /// Tables for people
     Text,
     /// One JSON object, a list entry a record
     Json,
+    /// A JSON object a line, a line a record
+    Jsonl,
+    /// For Prometheus and node_exporter's textfile collector
+    Openmetrics,
+    /// For a pull request
+    Markdown,
+    /// A page with plots, in one file
+    Html,
 }
 
 /// Shows what can be read on stdout and says on stderr what cannot. Status 1 if anything could not.
 #[must_use]
 pub fn run(args: &ReportArgs) -> ExitCode {
     let loaded = load_paths(&args.paths);
+    if !complete(&loaded) {
+        return ExitCode::FAILURE;
+    }
+    let write = |out: &mut dyn Write| match args.format {
+        Format::Text => {
+            let mut style = Style::with(&io::stdout(), args.color);
+            if args.output.is_some() && args.color == Color::Auto {
+                style.color = false;
+            }
+            render_text(out, &loaded, &style)
+        }
+        Format::Json => render_json(out, &loaded),
+        Format::Jsonl => render_jsonl(out, &loaded),
+        Format::Openmetrics => render_openmetrics(out, &loaded),
+        Format::Markdown => render_markdown(out, &loaded),
+        Format::Html => render_html(out, &loaded),
+    };
+    if !written(deliver(args.output.as_deref(), write)) || !loaded.problems.is_empty() {
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// Says on stderr what could not be read, and whether there is anything at all to go on with.
+pub fn complete(loaded: &Loaded) -> bool {
     for problem in &loaded.problems {
         complain(&problem.to_string());
     }
@@ -39,32 +82,24 @@ pub fn run(args: &ReportArgs) -> ExitCode {
             "no record to show. Make one with `fastcalloc-run -o DIR COMMAND`, or set \
              FASTCALLOC_LOG=DIR/%p.{EXTENSION} for a program that runs with the library; then: fastcalloc report DIR"
         ));
-        return ExitCode::FAILURE;
     }
-    match show(args.format, &loaded) {
-        Ok(()) if loaded.problems.is_empty() => ExitCode::SUCCESS,
-        Ok(()) => ExitCode::FAILURE,
+    !loaded.processes.is_empty()
+}
+
+/// Whether the output was written; if not, says why.
+pub fn written(result: io::Result<()>) -> bool {
+    match result {
+        Ok(()) => true,
         // Whoever reads has seen enough (`| head`).
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => true,
         Err(e) => {
             complain(&format!("cannot write the report: {e}"));
-            ExitCode::FAILURE
+            false
         }
     }
 }
 
-fn show(format: Format, loaded: &Loaded) -> io::Result<()> {
-    let stdout = io::stdout();
-    let style = Style::of(&stdout);
-    let mut out = BufWriter::new(stdout.lock());
-    match format {
-        Format::Text => render_text(&mut out, loaded, &style)?,
-        Format::Json => render_json(&mut out, loaded)?,
-    }
-    out.flush()
-}
-
 /// A line on stderr; if nobody can read it, that is no reason to die.
-fn complain(what: &str) {
+pub fn complain(what: &str) {
     let _ = writeln!(io::stderr(), "fastcalloc: {what}");
 }

@@ -38,6 +38,18 @@ pub fn bytes(n: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
+/// A power of two with its largest whole unit.
+pub fn unit(n: u64) -> (u64, &'static str) {
+    let (mut value, mut unit) = (n, "B");
+    for larger in UNITS {
+        if value < 1024 {
+            break;
+        }
+        (value, unit) = (value / 1024, larger);
+    }
+    (value, unit)
+}
+
 /// The label of a bucket, ten characters: `≤    4 KiB`.
 pub fn bucket(k: usize, unicode: bool) -> String {
     let (sign, le) = if k + 1 < BUCKETS {
@@ -45,13 +57,7 @@ pub fn bucket(k: usize, unicode: bool) -> String {
     } else {
         (">", upper_bound(k - 1))
     };
-    let (mut value, mut unit) = (le, "B");
-    for larger in UNITS {
-        if value < 1024 {
-            break;
-        }
-        (value, unit) = (value / 1024, larger);
-    }
+    let (value, unit) = unit(le);
     let size = format!("{value} {unit}");
     format!("{sign}{size:>width$}", width = 10 - sign.chars().count())
 }
@@ -82,6 +88,12 @@ pub fn number(n: u64) -> String {
 /// `n` things.
 pub fn plural(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", number(n), if n == 1 { one } else { many })
+}
+
+/// A bar or text, and the blanks that its column takes.
+pub fn pad(text: &str, width: usize) -> String {
+    let blanks = width.saturating_sub(text.chars().count());
+    format!("{text}{}", " ".repeat(blanks))
 }
 
 /// Text from a record, fit for a terminal and at most `width` characters: a program may have any name.

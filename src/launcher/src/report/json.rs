@@ -1,4 +1,5 @@
-//! The report as JSON. Keys are only ever added; their meaning does not change while `schema` is 1.
+//! The report as JSON and JSON lines; see `docs/report.schema.json`. Keys are only ever added; their meaning does not change
+//! while `schema` is 1.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -7,12 +8,20 @@ use std::time::{Duration, UNIX_EPOCH};
 use record::{upper_bound, Counts, Ended, Event, Forward, Kind, LargeCounts, BUCKETS};
 use serde::Serialize;
 
+use super::stats::large_total;
 use super::{Loaded, Process};
 
 #[derive(Serialize)]
 struct Report<'a> {
     schema: u32,
     processes: Vec<ProcessJson<'a>>,
+    problems: Vec<ProblemJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ProblemJson<'a> {
+    file: String,
+    reason: &'a str,
 }
 
 #[derive(Serialize)]
@@ -27,6 +36,7 @@ struct ProcessJson<'a> {
     sequence: u64,
     started: String,
     ended: &'static str,
+    state: &'static str,
     library: &'a str,
     settings: &'a str,
     file: String,
@@ -86,6 +96,7 @@ struct Large {
     untouched: u64,
     read: u64,
     written: u64,
+    scan_ns: u64,
 }
 
 #[derive(Serialize)]
@@ -106,15 +117,33 @@ struct TopSize {
 /// # Errors
 /// Those of `out`.
 pub fn render_json(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
-    let report = Report { schema: 1, processes: loaded.processes.iter().map(process).collect() };
+    let problems = loaded.problems.iter();
+    let report = Report {
+        schema: 1,
+        processes: loaded.processes.iter().map(process).collect(),
+        problems: problems
+            .map(|p| ProblemJson { file: p.path.to_string_lossy().into_owned(), reason: &p.reason })
+            .collect(),
+    };
     serde_json::to_writer_pretty(&mut *out, &report)?;
     writeln!(out)
 }
 
+/// Writes a line a record: what `processes` of the JSON report holds.
+///
+/// # Errors
+/// Those of `out`.
+pub fn render_jsonl(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
+    for p in &loaded.processes {
+        serde_json::to_writer(&mut *out, &process(p))?;
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
 fn process(p: &Process) -> ProcessJson<'_> {
     let c = &*p.counts;
-    let mut large = LargeCounts::default();
-    c.large.iter().for_each(|l| large.merge(l));
+    let large = large_total(c);
     let mut top_sizes: Vec<_> = (p.top.entries.iter().filter(|t| t.size != 0))
         .map(|t| TopSize { size: t.size, bytes: t.bytes, error: t.error })
         .collect();
@@ -130,6 +159,7 @@ fn process(p: &Process) -> ProcessJson<'_> {
         sequence: p.sequence,
         started: humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(p.started_ns)).to_string(),
         ended: p.ended.map_or("unknown", Ended::name),
+        state: p.state(),
         library: &p.library,
         settings: &p.settings,
         file: p.path.to_string_lossy().into_owned(),
@@ -173,6 +203,7 @@ fn kind(c: &Counts, kind: Kind) -> KindJson {
             untouched: l.untouched,
             read: l.read,
             written: l.written,
+            scan_ns: l.scan_ns,
         });
         (sum.count != 0 || large.is_some()).then(|| Bucket {
             le: upper_bound(i),

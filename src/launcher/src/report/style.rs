@@ -1,8 +1,11 @@
-//! How wide, and with which characters.
+//! How wide, with which characters and colours.
 
 use std::env;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
+
+use anstyle::{AnsiColor, Style as Ansi};
+use clap::ValueEnum;
 
 /// How a table is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +14,33 @@ pub struct Style {
     pub width: usize,
     /// Block characters and the like, else ASCII alone.
     pub unicode: bool,
+    /// Colours.
+    pub color: bool,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Also into a pipe or file
+    Always,
+    /// Never
+    Never,
+}
+
+/// What a piece of text is.
+#[derive(Clone, Copy, Debug)]
+pub enum Ink {
+    /// A heading.
+    Head,
+    /// The sentence of advice.
+    Advice,
+    /// A bar of calls.
+    Calls,
+    /// A bar of bytes.
+    Bytes,
 }
 
 /// Narrower than this the columns do not fit; wider than that the eye loses the row.
@@ -19,9 +49,44 @@ const WIDTHS: (usize, usize) = (72, 160);
 impl Style {
     /// The style that fits `out`: the width of the terminal, 80 if it is none, and the characters of the locale.
     pub fn of(out: &(impl AsFd + IsTerminal)) -> Self {
-        let size = if out.is_terminal() { rustix::termios::tcgetwinsize(out.as_fd()).ok() } else { None };
+        Self::with(out, Color::Auto)
+    }
+
+    /// The same, with the user's wish for colours.
+    pub fn with(out: &(impl AsFd + IsTerminal), color: Color) -> Self {
+        let terminal = out.is_terminal();
+        let size = if terminal { rustix::termios::tcgetwinsize(out.as_fd()).ok() } else { None };
         let width = size.map(|s| usize::from(s.ws_col)).filter(|w| *w != 0).unwrap_or(80);
-        Style { width: width.clamp(WIDTHS.0, WIDTHS.1), unicode: utf8(|name| env::var(name).ok()) }
+        let var = |name: &str| env::var(name).ok();
+        Style {
+            width: width.clamp(WIDTHS.0, WIDTHS.1),
+            unicode: utf8(var),
+            color: coloured(color, terminal, var),
+        }
+    }
+
+    /// `text` in its colour. To be asked when all blanks are there: escapes take no columns.
+    pub fn paint(&self, ink: Ink, text: &str) -> String {
+        if !self.color || text.is_empty() {
+            return text.to_owned();
+        }
+        let ansi = match ink {
+            Ink::Head => Ansi::new().bold(),
+            Ink::Advice => Ansi::new().bold().fg_color(Some(AnsiColor::Yellow.into())),
+            Ink::Calls => Ansi::new().fg_color(Some(AnsiColor::Cyan.into())),
+            Ink::Bytes => Ansi::new().fg_color(Some(AnsiColor::Green.into())),
+        };
+        format!("{ansi}{text}{ansi:#}")
+    }
+}
+
+/// NO_COLOR counts if it is not empty (no-color.org).
+fn coloured(wish: Color, terminal: bool, var: impl Fn(&str) -> Option<String>) -> bool {
+    let set = |name, is: fn(&str) -> bool| var(name).is_some_and(|v| is(&v));
+    match wish {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => terminal && !set("NO_COLOR", |v| !v.is_empty()) && !set("TERM", |v| v == "dumb"),
     }
 }
 
@@ -36,18 +101,28 @@ fn utf8(var: impl Fn(&str) -> Option<String>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::utf8;
+    use super::*;
+
+    fn with(vars: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> {
+        let vars: Vec<(String, String)> = vars.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
+        move |name| vars.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone())
+    }
 
     #[test]
     fn locales() {
-        let with = |vars: &[(&str, &str)]| {
-            let vars: Vec<(String, String)> =
-                vars.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
-            utf8(|name| vars.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone()))
-        };
-        assert!(with(&[("LANG", "en_US.UTF-8")]));
-        assert!(with(&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8"), ("LANG", "C")]));
-        assert!(!with(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]));
-        assert!(!with(&[]));
+        assert!(utf8(with(&[("LANG", "en_US.UTF-8")])));
+        assert!(utf8(with(&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8"), ("LANG", "C")])));
+        assert!(!utf8(with(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")])));
+        assert!(!utf8(with(&[])));
+    }
+
+    #[test]
+    fn colours() {
+        assert!(coloured(Color::Auto, true, with(&[("NO_COLOR", ""), ("TERM", "xterm")])));
+        assert!(!coloured(Color::Auto, true, with(&[("NO_COLOR", "1")])));
+        assert!(!coloured(Color::Auto, true, with(&[("TERM", "dumb")])));
+        assert!(!coloured(Color::Auto, false, with(&[])));
+        assert!(coloured(Color::Always, false, with(&[("NO_COLOR", "1")])));
+        assert!(!coloured(Color::Never, true, with(&[])));
     }
 }

@@ -1,14 +1,19 @@
-//! The report as a table.
+//! The report as tables for people.
 
 use std::io::{self, Write};
 
-use record::{Counts, Ended, Event, Forward, Kind, KindCounts, LargeCounts, Sum, BUCKETS};
+use record::{Counts, Event, Kind, BUCKETS};
 
-use super::draw::{bar, bucket, bytes, number, percent, plain, plural};
-use super::{Loaded, Process, Style};
+use super::advice::{advice, measured_clear_rate};
+use super::draw::{bucket, bytes, number, plain, plural};
+use super::process::total_of;
+use super::stats::{by_bytes, percentile, process_count, programs};
+use super::style::Ink;
+use super::tables::{head, histogram, large, sizes, touched};
+use super::{Loaded, Style};
 
-/// How many processes are listed.
-const TOP_PROCESSES: usize = 10;
+/// How many processes, and how many programs, are listed.
+const TOP: usize = 10;
 
 /// Writes the report on `loaded`: all records together, then the processes with the most bytes.
 ///
@@ -16,32 +21,51 @@ const TOP_PROCESSES: usize = 10;
 /// Those of `out`.
 pub fn render_text(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<()> {
     let total = loaded.total();
-    let all = total_of(&total);
-    let failed = total.kinds.iter().map(|k| k.failed).fold(0, u64::saturating_add);
-    write!(out, "{}, ", plural(loaded.processes.len() as u64, "process", "processes"))?;
-    write!(out, "{}, {} requested", plural(all.count, "allocation", "allocations"), bytes(all.bytes))?;
-    match failed {
-        0 => writeln!(out)?,
-        n => writeln!(out, ", {} failed", number(n))?,
+    if let Some(sentence) = advice(loaded, style.unicode, measured_clear_rate) {
+        writeln!(out, "{}\n", style.paint(Ink::Advice, &wrap(&sentence, style.width)))?;
     }
-    kinds(out, &total)?;
+    writeln!(out, "{}", headline(loaded, &total))?;
+    kinds(out, &total, style)?;
+    percentiles(out, &total, style)?;
     for kind in Kind::ALL {
         histogram(out, *kind, &total.kinds[*kind as usize], style)?;
     }
     large(out, loaded, &total, style)?;
+    touched(out, &total, style)?;
+    sizes(out, loaded, style)?;
     events(out, &total)?;
     processes(out, loaded, style)
 }
 
-/// The sum over all kinds.
-fn total_of(c: &Counts) -> Sum {
-    let mut sum = Sum::default();
-    c.kinds.iter().for_each(|k| sum.merge(&k.total()));
-    sum
+/// How many of what, in a line.
+pub fn headline(loaded: &Loaded, total: &Counts) -> String {
+    let (count, records) = (process_count(&loaded.processes), loaded.processes.len() as u64);
+    let mut line = plural(count, "process", "processes");
+    if count != records {
+        line.push_str(&format!(" that ran {}", plural(records, "program", "programs")));
+    }
+    let state = |name| loaded.processes.iter().filter(|p| p.state() == name).count() as u64;
+    for (name, what) in [("running", "still running"), ("vanished", "vanished")] {
+        if state(name) != 0 {
+            line.push_str(&format!(", {} {what}", number(state(name))));
+        }
+    }
+    let all = total_of(total);
+    line.push_str(&format!(
+        ", {}, {} requested",
+        plural(all.count, "allocation", "allocations"),
+        bytes(all.bytes)
+    ));
+    let failed = total.kinds.iter().map(|k| k.failed).fold(0, u64::saturating_add);
+    if failed != 0 {
+        line.push_str(&format!(", {} failed", number(failed)));
+    }
+    line
 }
 
-fn kinds(out: &mut dyn Write, c: &Counts) -> io::Result<()> {
-    writeln!(out, "\n{:<8}{:>16}{:>10}{:>14}{:>14}", "kind", "calls", "failed", "bytes", "mean")?;
+fn kinds(out: &mut dyn Write, c: &Counts, style: &Style) -> io::Result<()> {
+    let titles = format!("{:<8}{:>16}{:>10}{:>14}{:>14}", "kind", "calls", "failed", "bytes", "mean");
+    head(out, style, &titles)?;
     for kind in Kind::ALL {
         let k = &c.kinds[*kind as usize];
         let sum = k.total();
@@ -52,98 +76,28 @@ fn kinds(out: &mut dyn Write, c: &Counts) -> io::Result<()> {
     writeln!(out, "{:<8}{:>16}", "free", number(c.frees))
 }
 
-/// Count and bytes side by side, each row a bucket; buckets without calls are left out.
-fn histogram(out: &mut dyn Write, kind: Kind, k: &KindCounts, style: &Style) -> io::Result<()> {
-    let mut sum = k.total();
-    sum.count -= k.failed;
-    let Some(most) = k.buckets.iter().map(|b| b.count).max().filter(|m| *m != 0) else { return Ok(()) };
-    let most_bytes = k.buckets.iter().map(|b| b.bytes).max().unwrap_or(0);
-    let digits = number(most).len().max(5);
-    // Label 10, two percentages of 7, bytes of 11, a divider of 3, and a blank before each bar.
-    let bars = style.width.saturating_sub(10 + 2 * 7 + 11 + 3 + 2 + 1 + digits) / 2;
-    let divider = if style.unicode { "│" } else { "|" };
-    writeln!(out, "\n{} by size", kind.name())?;
-    writeln!(out, "{:>10} {:>digits$}{:>7} {:bars$}   {:>11}{:>7}", "size", "calls", "%", "", "bytes", "%")?;
-    rows(
-        out,
-        |bucket| k.buckets[bucket].count != 0,
-        style,
-        |out, label, i| {
-            let b = &k.buckets[i];
-            let (count, share) = (number(b.count), percent(b.count, sum.count));
-            let left = pad(&bar(b.count, most, bars, style.unicode), bars);
-            let right = bar(b.bytes, most_bytes, bars, style.unicode);
-            let row = format!(
-                "{label} {count:>digits$}{share:>7} {left} {divider} {:>11}{:>7} {right}",
-                bytes(b.bytes),
-                percent(b.bytes, sum.bytes)
-            );
-            writeln!(out, "{}", row.trim_end())
-        },
-    )
-}
-
-/// Calls `row` for each bucket that is not empty, with its label; a gap between two shows as dots.
-fn rows(
-    out: &mut dyn Write,
-    filled: impl Fn(usize) -> bool,
-    style: &Style,
-    mut row: impl FnMut(&mut dyn Write, &str, usize) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut last = None;
-    for i in (0..BUCKETS).filter(|i| filled(*i)) {
-        if last.is_some_and(|l| l + 1 != i) {
-            writeln!(out, "{:>10}", if style.unicode { "⋮" } else { ":" })?;
+/// Sizes that so many calls, and requests that have so many of the bytes, do not exceed.
+fn percentiles(out: &mut dyn Write, c: &Counts, style: &Style) -> io::Result<()> {
+    const PARTS: [(u128, u128); 3] = [(50, 100), (90, 100), (99, 100)];
+    let titles = format!(
+        "{:<8}{:>10}{:>11}{:>11} {:>10}{:>11}{:>11}",
+        "size of", "50% calls", "90%", "99%", "50% bytes", "90%", "99%"
+    );
+    let mut first = true;
+    for kind in Kind::ALL {
+        let k = &c.kinds[*kind as usize];
+        let at = |i: usize| if i < BUCKETS { bucket(i, style.unicode) } else { "-".into() };
+        let calls = PARTS.map(|p| percentile(k, p, |s| s.count));
+        let sizes = PARTS.map(|p| percentile(k, p, |s| s.bytes));
+        if calls[0].is_none() {
+            continue;
         }
-        last = Some(i);
-        row(out, &bucket(i, style.unicode), i)?;
-    }
-    Ok(())
-}
-
-/// A bar and the blanks that its column takes; other text never has more characters than its column.
-fn pad(text: &str, width: usize) -> String {
-    let blanks = width.saturating_sub(text.chars().count());
-    format!("{text}{}", " ".repeat(blanks))
-}
-
-fn large(out: &mut dyn Write, loaded: &Loaded, c: &Counts, style: &Style) -> io::Result<()> {
-    let calls =
-        |l: &LargeCounts| [l.fresh, l.reused, l.forwarded].iter().fold(0u64, |a, b| a.saturating_add(*b));
-    let mut sum = LargeCounts::default();
-    c.large.iter().for_each(|l| sum.merge(l));
-    if calls(&sum) == 0 {
-        return Ok(());
-    }
-    let from =
-        loaded.processes.iter().filter(|p| p.counts.large.iter().any(|l| calls(l) != 0)).map(|p| p.threshold);
-    let (low, high) = from.fold((u64::MAX, 0), |(low, high), t| (low.min(t), high.max(t)));
-    let from =
-        if low == high { bytes(low) } else { format!("{} to {}, by process", bytes(low), bytes(high)) };
-    writeln!(out, "\nlarge callocs (from {from})")?;
-    let head = ["fresh", "reused", "forwarded"];
-    write!(out, "{:>10}", "size")?;
-    head.iter().try_for_each(|h| write!(out, "{h:>12}"))?;
-    writeln!(out, "{:>19}{:>13}", "clearing avoided", "cleared")?;
-    let line = |out: &mut dyn Write, label: &str, l: &LargeCounts| {
-        write!(out, "{label:>10}")?;
-        [l.fresh, l.reused, l.forwarded].iter().try_for_each(|n| write!(out, "{:>12}", number(*n)))?;
-        let share = percent(l.avoided, l.avoided.saturating_add(l.cleared));
-        writeln!(out, "{:>12}{share:>7}{:>13}", bytes(l.avoided), bytes(l.cleared))
-    };
-    rows(out, |i| calls(&c.large[i]) != 0, style, |out, label, i| line(out, label, &c.large[i]))?;
-    line(out, "all", &sum)?;
-    let reasons: Vec<_> = Forward::ALL
-        .iter()
-        .map(|f| (f.name(), c.forwards[*f as usize]))
-        .filter(|(_, s)| s.count != 0)
-        .map(|(name, s)| format!("{name} {} ({})", number(s.count), bytes(s.bytes)))
-        .collect();
-    if !reasons.is_empty() {
-        writeln!(out, "forwarded because: {}", reasons.join(", "))?;
-    }
-    if c.peak != 0 {
-        writeln!(out, "most large bytes alive in one process: {}", bytes(c.peak))?;
+        if std::mem::take(&mut first) {
+            head(out, style, &titles)?;
+        }
+        let cells: Vec<_> =
+            calls.iter().chain(&sizes).map(|i| format!("{:>10}", at(i.unwrap_or(BUCKETS)))).collect();
+        writeln!(out, "{:<8}{} {}", kind.name(), cells[..3].join(" "), cells[3..].join(" "))?;
     }
     Ok(())
 }
@@ -162,25 +116,64 @@ fn events(out: &mut dyn Write, c: &Counts) -> io::Result<()> {
 }
 
 fn processes(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<()> {
-    let mut list: Vec<(Sum, &Process)> = loaded.processes.iter().map(|p| (total_of(&p.counts), p)).collect();
-    list.sort_by_key(|(sum, p)| (std::cmp::Reverse((sum.bytes, sum.count)), p.started_ns, p.pid));
-    let more = list.len().saturating_sub(TOP_PROCESSES);
-    writeln!(out, "\nprocesses, by bytes")?;
-    writeln!(out, "{:>8}{:>15}{:>12}{:>12}  {:<8}program", "pid", "calls", "bytes", "calloc", "ended")?;
-    for (sum, p) in list.into_iter().take(TOP_PROCESSES) {
-        let calloc = p.counts.kinds[Kind::Calloc as usize].total().bytes;
-        let ended = match p.ended {
-            Some(Ended::Exit) => "exit",
-            Some(Ended::Exec) => "exec",
-            Some(Ended::Open) => "no exit",
-            None => "?",
+    let list = by_bytes(&loaded.processes);
+    let more = list.len().saturating_sub(TOP);
+    if more != 0 {
+        by_program(out, loaded, style)?;
+    }
+    head(out, style, "processes, by bytes")?;
+    writeln!(out, "{:>8}{:>15}{:>12}{:>12}  {:<9}program", "pid", "calls", "bytes", "calloc", "ended")?;
+    for (sum, p) in list.into_iter().take(TOP) {
+        let calloc = bytes(p.counts.kinds[Kind::Calloc as usize].total().bytes);
+        let ended = match p.state() {
+            "open" => "no exit",
+            "unknown" => "?",
+            state => state,
         };
-        let (calls, all, calloc) = (number(sum.count), bytes(sum.bytes), bytes(calloc));
-        let program = plain(&p.command(), style.width.saturating_sub(57), style.unicode);
-        writeln!(out, "{:>8}{calls:>15}{all:>12}{calloc:>12}  {ended:<8}{program}", p.pid)?;
+        let (calls, all) = (number(sum.count), bytes(sum.bytes));
+        let program = plain(&p.command(), style.width.saturating_sub(58), style.unicode);
+        writeln!(out, "{:>8}{calls:>15}{all:>12}{calloc:>12}  {ended:<9}{program}", p.pid)?;
     }
     if more != 0 {
         writeln!(out, "{:>8} more", number(more as u64))?;
     }
     Ok(())
+}
+
+/// Where there are many processes, who they were.
+fn by_program(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<()> {
+    let mut list: Vec<_> = programs(&loaded.processes).into_iter().collect();
+    list.sort_by_key(|(_, p)| {
+        let sum = total_of(&p.counts);
+        std::cmp::Reverse((sum.bytes, sum.count))
+    });
+    head(out, style, "programs, by bytes")?;
+    writeln!(out, "{:>8}{:>15}{:>12}{:>12}  program", "records", "calls", "bytes", "calloc")?;
+    for (name, p) in list.iter().take(TOP) {
+        let (sum, calloc) = (total_of(&p.counts), p.counts.kinds[Kind::Calloc as usize].total().bytes);
+        write!(out, "{:>8}{:>15}{:>12}", number(p.records), number(sum.count), bytes(sum.bytes))?;
+        let name = plain(name, style.width.saturating_sub(49), style.unicode);
+        writeln!(out, "{:>12}  {name}", bytes(calloc))?;
+    }
+    if let Some(more) = list.len().checked_sub(TOP).filter(|n| *n != 0) {
+        writeln!(out, "{:>8} more", number(more as u64))?;
+    }
+    Ok(())
+}
+
+/// Breaks a sentence at blanks.
+fn wrap(text: &str, width: usize) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let len = word.chars().count();
+        if column != 0 {
+            let breaks = column + 1 + len > width;
+            out.push(if breaks { '\n' } else { ' ' });
+            column = if breaks { 0 } else { column + 1 };
+        }
+        out.push_str(word);
+        column += len;
+    }
+    out
 }

@@ -71,7 +71,7 @@ impl Command {
                 -1 => return Err(Failure::Fork(Error::last_os_error())),
                 0 => {
                     // SIGKILL cannot be handed on. Who kills the launcher means the program.
-                    //libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                     if libc::getppid() != launcher {
                         libc::_exit(125);
                     }

@@ -62,7 +62,7 @@ fn run(cli: &Cli, mut plan: Plan) -> Result<i32, String> {
     if let Some(output) = &mut plan.output {
         output.prepare()?;
     }
-    if (cli.quiet || cli.off) && !cli.stats {
+    if (cli.quiet || plan.off) && !cli.stats {
         // Nothing remains to be said afterwards.
         plan.apply(None);
         return Ok(refused(&command.exec(), cli, &plan));
@@ -149,12 +149,12 @@ fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake) -> String {
     };
     // A record is as good a sign of life as a byte.
     let dead = matches!(alive, Ok(0)) && records.is_empty();
-    if dead && !cli.quiet && !cli.off {
+    if dead && !cli.quiet && !plan.off {
         line(&format!("the library never came alive in this run: {}", plan.why()));
     }
     if cli.verbose {
         match &alive {
-            Ok(count) => line(&format!("the library came alive in {count} process(es)")),
+            Ok(count) => line(&format!("the library came alive {count} time(s)")),
             Err(error) => line(&format!("cannot tell whether the library came alive: {error}")),
         }
         if let Some(output) = plan.output.as_ref().filter(|_| cli.output.is_some()) {
@@ -163,7 +163,8 @@ fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake) -> String {
     }
     let (count, kept) = (alive.unwrap_or(0), records.len() as u64);
     if count > kept && plan.output.is_some() && (cli.stats || !cli.quiet) {
-        line(&format!("{} of {count} process(es) left no record", count - kept));
+        let least = count - kept;
+        line(&format!("at least {least} process(es) left no record: the library came alive {count} time(s), records: {kept}"));
     }
     if cli.stats && !records.is_empty() {
         let loaded = load_paths(&records);

@@ -1,8 +1,9 @@
 //! Where the records go: the meaning of `--output`. The pattern is pure; only [`Output::prepare`] and
 //! [`Output::fresh`] touch the file system.
 //!
-//! Records are never overwritten. The shim creates each one anew or not at all; here, a directory that holds records
-//! of an earlier run gets names with a run number, since process ids repeat (in containers, always).
+//! Records are never overwritten: the shim gives a number to a record whose name is taken. It stands for a program that
+//! the same process ran later, so a directory that holds records of an earlier run gets names with a run number: process
+//! ids repeat (in containers, always).
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -63,9 +64,6 @@ impl Output {
             let Some(Part::Text(last)) = name.into_iter().next() else { return fail("has no name") };
             return Ok(Output::directory(directory.join(OsStr::from_bytes(&last))));
         }
-        if !name.contains(&Part::Pid) {
-            return fail("needs %p too: processes of one program would share a file");
-        }
         Ok(Output { directory: directory.into(), name, ours: false, before: BTreeSet::new() })
     }
 
@@ -76,7 +74,7 @@ impl Output {
     pub fn prepare(&mut self) -> Result<(), String> {
         if let Err(e) = std::fs::create_dir_all(&self.directory) {
             let remedy = if self.ours && self.directory.is_file() {
-                "it is a file; give a directory or a pattern with %p".into()
+                "it is a file; give a directory or a pattern with %p or %e".into()
             } else {
                 e.to_string()
             };
@@ -134,7 +132,7 @@ impl Output {
         if self.ours {
             name.ends_with(SUFFIX.as_bytes())
         } else {
-            matches(&self.name, name)
+            matches(&self.name, name) || plain(name).is_some_and(|name| matches(&self.name, &name))
         }
     }
 
@@ -186,19 +184,25 @@ fn parts(name: &[u8]) -> Result<Vec<Part>, String> {
     Ok(out)
 }
 
+/// The name without the number that the shim gives to a record whose name is taken: `a.1.fcrec`, else `a.1`.
+fn plain(name: &[u8]) -> Option<Vec<u8>> {
+    let (stem, end) = match name.strip_suffix(SUFFIX.as_bytes()) {
+        Some(stem) => (stem, SUFFIX.as_bytes()),
+        None => (name, &b""[..]),
+    };
+    let dot = stem.iter().rposition(|&b| b == b'.')?;
+    let number = &stem[dot + 1..];
+    let numbered = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
+    numbered.then(|| [&stem[..dot], end].concat())
+}
+
 fn matches(parts: &[Part], name: &[u8]) -> bool {
     let Some((first, rest)) = parts.split_first() else { return name.is_empty() };
     match first {
         Part::Text(t) => name.strip_prefix(&t[..]).is_some_and(|n| matches(rest, n)),
-        // A process that runs several programs has several records, and their names a number more.
         Part::Pid => {
-            let like = |b: &&u8| b.is_ascii_digit() || matches!(b, b'.' | b'-');
-            let most = if name.first().is_some_and(u8::is_ascii_digit) {
-                name.iter().take_while(like).count()
-            } else {
-                0
-            };
-            (1..=most).any(|n| matches(rest, &name[n..]))
+            let digits = name.iter().take_while(|b| b.is_ascii_digit()).count();
+            (1..=digits).any(|n| matches(rest, &name[n..]))
         }
         Part::Exe => (1..=name.len()).any(|n| matches(rest, &name[n..])),
     }
@@ -224,13 +228,7 @@ mod tests {
         assert_eq!(parse("/o/50%/d%%").unwrap().pattern(), "/o/50%%/d%%/%e.%p.fcrec");
         assert_eq!(parse("/o/a%%-%p.rec").unwrap().pattern(), "/o/a%%-%p.rec");
         assert!(parse("d").unwrap().place().is_absolute());
-        for (bad, word) in [
-            ("", "empty"),
-            ("/o/%e.rec", "%p"),
-            ("/o/%t-%p", "after %"),
-            ("/o/x%", "after %"),
-            ("/%p/x", "last"),
-        ] {
+        for (bad, word) in [("", "empty"), ("/o/%t-%p", "after %"), ("/o/x%", "after %"), ("/%p/x", "last")] {
             let error = parse(bad).unwrap_err();
             assert!(error.contains(word), "{bad}: {error}");
         }
@@ -244,13 +242,13 @@ mod tests {
             ("%e.%p.r", "12.r", false),
             ("%p", "12x", false),
             ("x%p", "x1", true),
-            ("x%p.r", "x12.1.r", true),
-            ("x%p.r", "x.1.r", false),
-            ("%e%p", "a1", true),
             ("%p%%", "1%", true),
         ] {
             assert_eq!(matches(&name(pattern), file.as_bytes()), yes, "{pattern} {file}");
         }
+        let owns = |pattern: &str, file: &str| parse(pattern).unwrap().owns(file.as_bytes());
+        assert!(owns("/x%p.fcrec", "x12.3.fcrec") && owns("/x%p.r", "x12.r.3") && owns("/%e.r", "a.r"));
+        assert!(!owns("/x%p.r", "x12.3.r") && !owns("/x%p.r", "x12.r."));
     }
 
     #[test]

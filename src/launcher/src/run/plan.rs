@@ -24,6 +24,8 @@ pub const LOG: &str = "FASTCALLOC_LOG";
 pub struct Plan {
     /// The library to preload.
     pub library: PathBuf,
+    /// The library is told to do nothing, by option or variable.
+    pub off: bool,
     /// Where records go, if any are wanted.
     pub output: Option<Output>,
     steps: Vec<Step>,
@@ -49,6 +51,8 @@ impl Plan {
         if cli.off {
             variables.push(("FASTCALLOC_DISABLE", "1".into()));
         }
+        // As the shim reads it.
+        let off = cli.off || variable("FASTCALLOC_DISABLE").is_some_and(|value| value != "0");
         let wanted = cli.output.clone().or_else(|| variable(LOG).filter(|_| cli.stats));
         let output = wanted.map(|path| Output::parse(&path)).transpose()?;
 
@@ -59,7 +63,7 @@ impl Plan {
         if asan_leads || !steps.iter().any(wants_asan_first) {
             variables.push((PRELOAD, preload));
         }
-        Ok(Plan { library, output, steps, variables })
+        Ok(Plan { library, off, output, steps, variables })
     }
 
     /// Sets the variables in the launcher's own environment, from where the program inherits them.

@@ -1,23 +1,24 @@
 //! Sizes as people write them. Depends on nothing.
 
-/// Bytes for `4096`, `128K`, `64M`, `2G` or `1T` (powers of 1024, either case).
+/// Bytes for `4096`, `128K`, `64M`, `2G` or `1T`: powers of 1024, either case, `B` or `iB` after it allowed. The same
+/// forms as the library takes from its variables.
 ///
 /// # Errors
 /// A sentence that names the forms that are understood.
 pub fn parse_size(text: &str) -> Result<u64, String> {
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);
-    let shift = match unit {
-        "" => 0,
-        "K" | "k" => 10,
-        "M" | "m" => 20,
-        "G" | "g" => 30,
-        "T" | "t" => 40,
-        _ => return Err(hint()),
-    };
     if digits.is_empty() {
         return Err(hint());
     }
+    let shift = match unit.to_ascii_uppercase().as_str() {
+        "" | "B" => 0,
+        "K" | "KB" | "KIB" => 10,
+        "M" | "MB" | "MIB" => 20,
+        "G" | "GB" | "GIB" => 30,
+        "T" | "TB" | "TIB" => 40,
+        _ => return Err(hint()),
+    };
     let number = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(1 << shift));
     number.ok_or_else(|| "too large for a number of bytes".into())
 }
@@ -32,13 +33,20 @@ mod tests {
 
     #[test]
     fn table() {
-        for (text, bytes) in
-            [("0", 0), ("4096", 4096), ("128K", 131_072), ("64m", 64 << 20), ("2G", 2 << 30), ("1t", 1 << 40)]
-        {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("128K", 131_072),
+            ("64m", 64 << 20),
+            ("2G", 2 << 30),
+            ("1t", 1 << 40),
+            ("2GiB", 2 << 30),
+            ("7B", 7),
+        ] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
         for text in
-            ["", "K", "-1", "1.5M", "12Q", "1KB", "1 K", "0x10", "١", "18446744073709551616", "99999999999T"]
+            ["", "K", "-1", "1.5M", "12Q", "1KK", "1 K", "0x10", "١", "18446744073709551616", "99999999999T"]
         {
             assert!(parse_size(text).is_err(), "{text}");
         }

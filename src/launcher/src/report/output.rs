@@ -1,0 +1,51 @@
+//! Where a report goes: stdout, or a file that appears whole or not at all. Depends on nothing of the workspace.
+
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// Writes to `path` by way of a temporary file beside it, so that a reader (node_exporter's textfile collector) never sees half
+/// of it and a failure leaves what was there; to stdout without a path.
+///
+/// # Errors
+/// Those of the file system and of `write`.
+pub fn deliver(
+    path: Option<&Path>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let Some(path) = path else {
+        let mut out = BufWriter::new(io::stdout().lock());
+        write(&mut out)?;
+        return out.flush();
+    };
+    // A device or pipe (/dev/stdout, /dev/null) is to be written to, not to be replaced.
+    if path.metadata().is_ok_and(|m| !m.is_file()) {
+        let mut out = BufWriter::new(std::fs::OpenOptions::new().write(true).open(path)?);
+        write(&mut out)?;
+        return out.flush();
+    }
+    replace(path, 0o644, write)
+}
+
+/// Replaces the file `path`, with these permissions less the umask's.
+///
+/// # Errors
+/// Those of the file system and of `write`; then `path` is as it was.
+pub fn replace(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    // A link stays a link to the file that is replaced.
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let permissions = std::fs::Permissions::from_mode(mode);
+    let file =
+        tempfile::Builder::new().prefix(".fastcalloc.").suffix(".tmp").permissions(permissions).tempfile_in(dir)?;
+    let mut out = BufWriter::new(file);
+    write(&mut out)?;
+    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.as_file().sync_data()?;
+    file.persist(path)?;
+    Ok(())
+}

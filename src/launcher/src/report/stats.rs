@@ -1,0 +1,187 @@
+//! What the formats derive from counters: percentiles, exact sizes of many records, groups by program. Depends on `process`.
+
+use std::collections::{BTreeMap, HashMap};
+
+use record::{upper_bound, Counts, Ended, KindCounts, LargeCounts, Sum, BUCKETS};
+
+use super::process::{total_of, Process};
+
+/// Everything about large callocs of all buckets.
+#[must_use]
+pub fn large_total(c: &Counts) -> LargeCounts {
+    let mut sum = LargeCounts::default();
+    c.large.iter().for_each(|l| sum.merge(l));
+    sum
+}
+
+/// Large callocs, whoever served them.
+#[must_use]
+pub fn large_calls(l: &LargeCounts) -> u64 {
+    [l.fresh, l.reused, l.forwarded].iter().fold(0, |a, b| a.saturating_add(*b))
+}
+
+/// The smallest size, in bytes, of a bucket.
+#[must_use]
+pub fn lower_bound(bucket: usize) -> u64 {
+    if bucket == 0 {
+        0
+    } else {
+        upper_bound(bucket - 1) + 1
+    }
+}
+
+/// The bucket in which the share `part` of the whole is reached, weighted by `weight`; `None` of nothing.
+#[must_use]
+pub fn percentile(k: &KindCounts, part: (u128, u128), weight: impl Fn(&Sum) -> u64) -> Option<usize> {
+    let whole: u128 = k.buckets.iter().map(|b| u128::from(weight(b))).sum();
+    // The rank, rounded up: at least this many lie at or below.
+    let rank = (whole * part.0).div_ceil(part.1).max(1);
+    let mut below = 0;
+    (0..BUCKETS).find(|i| {
+        below += u128::from(weight(&k.buckets[*i]));
+        below >= rank
+    })
+}
+
+/// Bytes requested in one exact size, over many records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExactSize {
+    /// Bytes of one request.
+    pub size: u64,
+    /// Bytes of all requests of this size, at least.
+    pub least: u64,
+    /// The same, at most.
+    pub most: u64,
+}
+
+/// The exact sizes of large callocs in `processes`, those with the most bytes first.
+///
+/// A size that has no entry in a full table had at most the smallest bytes of that table there, and bytes that a record could
+/// put to no size may be of any (see the record format).
+#[must_use]
+pub fn exact_sizes<'a>(processes: impl IntoIterator<Item = &'a Process>) -> Vec<ExactSize> {
+    let mut sums: HashMap<u64, (u64, u64, u64)> = HashMap::new();
+    let mut unseen = 0u64;
+    for p in processes {
+        let entries = &p.top.entries;
+        let full = entries.iter().all(|t| t.size != 0);
+        let hidden = if full { entries.iter().map(|t| t.bytes).min().unwrap_or(0) } else { 0 };
+        unseen = unseen.saturating_add(hidden).saturating_add(p.top.missed);
+        for t in entries.iter().filter(|t| t.size != 0) {
+            let (least, most, known) = sums.entry(t.size).or_default();
+            *least = least.saturating_add(t.bytes.saturating_sub(t.error));
+            *most = most.saturating_add(t.bytes);
+            *known = known.saturating_add(hidden);
+        }
+    }
+    let mut sizes: Vec<_> = sums
+        .into_iter()
+        .map(|(size, (least, most, known))| {
+            ExactSize { size, least, most: most.saturating_add(unseen.saturating_sub(known)) }
+        })
+        .collect();
+    sizes.sort_by_key(|s| std::cmp::Reverse((s.least, s.most, s.size)));
+    sizes
+}
+
+/// The processes of one program.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// How many records.
+    pub records: u64,
+    /// Their counters.
+    pub counts: Counts,
+}
+
+/// By program name.
+#[must_use]
+pub fn programs(processes: &[Process]) -> BTreeMap<&str, Program> {
+    let mut all: BTreeMap<&str, Program> = BTreeMap::new();
+    for p in processes {
+        let program = all.entry(p.program()).or_default();
+        program.records += 1;
+        program.counts.merge(&p.counts);
+    }
+    all
+}
+
+/// How many processes the records are of: one that went on as another program has a record of each.
+#[must_use]
+pub fn process_count(processes: &[Process]) -> u64 {
+    let mut last: HashMap<(&str, u32), &Process> = HashMap::new();
+    let mut count = 0;
+    // They come oldest first.
+    for p in processes {
+        let before = last.insert((&p.host, p.pid), p);
+        if before.is_none_or(|b| b.ended != Some(Ended::Exec) || p.started_ns == 0) {
+            count += 1;
+        }
+    }
+    count
+}
+
+/// All processes, those with the most bytes first.
+#[must_use]
+pub fn by_bytes(processes: &[Process]) -> Vec<(Sum, &Process)> {
+    let mut list: Vec<_> = processes.iter().map(|p| (total_of(&p.counts), p)).collect();
+    list.sort_by_key(|(sum, p)| (std::cmp::Reverse((sum.bytes, sum.count)), p.started_ns, p.pid));
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn kind(counts: &[(usize, u64, u64)]) -> KindCounts {
+        let mut k = Counts::default().kinds[0].clone();
+        counts.iter().for_each(|&(i, count, bytes)| k.buckets[i] = Sum { count, bytes });
+        k
+    }
+
+    #[test]
+    fn percentiles() {
+        let k = kind(&[(4, 90, 900), (10, 9, 9_000), (20, 1, 1_000_000)]);
+        let calls = |part| percentile(&k, part, |s| s.count);
+        assert_eq!((calls((50, 100)), calls((90, 100)), calls((91, 100))), (Some(4), Some(4), Some(10)));
+        assert_eq!((calls((99, 100)), calls((100, 100))), (Some(10), Some(20)));
+        assert_eq!(percentile(&k, (1, 2), |s| s.bytes), Some(20));
+        assert_eq!(percentile(&kind(&[]), (1, 2), |s| s.count), None);
+        let full = kind(&[(0, u64::MAX, 0), (1, u64::MAX, 0)]);
+        assert_eq!(percentile(&full, (1, 1), |s| s.count), Some(1));
+    }
+
+    /// A table as the shim fills it, without threads.
+    fn table(sizes: &[u64], missed: u64) -> Process {
+        let mut p = Process::new(std::path::Path::new("x"), &record::Snapshot::default());
+        let entries = &mut p.top.entries[..];
+        for &size in sizes {
+            if let Some(e) = entries.iter_mut().find(|e| e.size == size) {
+                e.bytes += size;
+            } else {
+                let e = entries.iter_mut().min_by_key(|e| e.bytes).unwrap();
+                *e = record::TopSize { size, bytes: e.bytes + size, error: e.bytes };
+            }
+        }
+        p.top.missed = missed;
+        p
+    }
+
+    proptest! {
+        #[test]
+        fn the_truth_lies_between(tables in prop::collection::vec(prop::collection::vec(1u64..50, 0..200), 0..4)) {
+            let records: Vec<_> = tables.iter().map(|t| table(t, 0)).collect();
+            for s in exact_sizes(&records) {
+                let truth: u64 = tables.iter().flatten().filter(|n| **n == s.size).sum();
+                prop_assert!((s.least..=s.most).contains(&truth), "{s:?} {truth}");
+            }
+        }
+    }
+
+    #[test]
+    fn few_sizes_are_exact_and_missed_bytes_are_stated() {
+        let exact = exact_sizes(&[table(&[5, 5, 9], 0), table(&[5], 3)]);
+        assert_eq!(exact[0], ExactSize { size: 5, least: 15, most: 18 });
+        assert_eq!(exact[1], ExactSize { size: 9, least: 9, most: 12 });
+    }
+}
