@@ -13,6 +13,8 @@
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub mod linux;
+#[cfg(target_os = "macos")]
+pub mod macos;
 
 /// A range of memory: address and length in bytes, both multiples of the page size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +76,16 @@ pub trait Pal: Sync {
     /// The ranges are ours and nobody uses their contents.
     unsafe fn purge(&self, ranges: &[Range]) -> bool;
 
+    /// Makes the ranges read as zero, at a price that depends on what is dirty in them alone. Memory may stay behind
+    /// them, where that is the cheaper way. False: not everywhere, or not known.
+    ///
+    /// # Safety
+    /// As [`Pal::purge`].
+    unsafe fn zero(&self, ranges: &[Range]) -> bool {
+        // SAFETY: the caller's promise is the one asked for.
+        unsafe { self.purge(ranges) }
+    }
+
     /// Is the range still one plain mapping as [`Pal::map`] made it, or has somebody protected, locked, advised,
     /// replaced or unmapped a part of it? The first page must be one that nobody but us can name: what was done to
     /// the rest shows as a difference from it. False also when this can't be told.
@@ -87,6 +99,13 @@ pub trait Pal: Sync {
     /// # Safety
     /// The range is ours. `visit` must not touch pages behind the part it was given.
     unsafe fn dirty(&self, range: Range, visit: &mut dyn FnMut(Range)) -> Result<(), ScanError>;
+
+    /// Visits the parts of the range that were touched, in ascending order: true with the dirty ones, false with those
+    /// only read.
+    ///
+    /// # Safety
+    /// As [`Pal::dirty`].
+    unsafe fn touched(&self, range: Range, visit: &mut dyn FnMut(Range, bool)) -> Result<(), ScanError>;
 
     /// A guess, never a proof: does the page at `addr` have memory behind it? `None`: can't tell.
     fn resident(&self, addr: usize) -> Option<bool>;

@@ -225,26 +225,33 @@ impl<P: Pal> LargeAllocator<P> {
         None
     }
 
-    /// Writes the header, remembers the block, counts it.
+    /// Hands a block out, or gives it back if it can't be remembered.
     pub(crate) fn hand_out(&self, base: usize, shape: Shape, fresh: bool, cleared: usize) -> Option<Given> {
+        if self.remember(base, shape) {
+            return Some(Given { addr: self.user(base), fresh, cleared });
+        }
+        // SAFETY: nobody else knows of the block.
+        unsafe { self.give_back(base, shape.len) };
+        None
+    }
+
+    /// Writes the header of a block, enters it in the table, counts it. False: no room in the table.
+    pub(crate) fn remember(&self, base: usize, shape: Shape) -> bool {
         let chunk = base + self.pal.page_size();
-        let len = self.bytes(shape.len);
-        // SAFETY: the block is ours until we return it.
-        unsafe {
-            if !fresh && self.pal.load(chunk) != 0 {
-                self.pal.store(chunk, 0);
-            }
-            self.pal.store(chunk + size_of::<usize>(), request::header(len));
-        }
+        let whole = self.whole(base, shape.len).len;
+        // SAFETY: the block is ours until it is handed out.
+        unsafe { self.pal.store(chunk + size_of::<usize>(), request::header(self.bytes(shape.len))) };
         if !self.owners.insert(&self.pal, chunk, shape) {
-            // SAFETY: nobody else knows of the block.
-            unsafe { self.give_back(base, shape.len) };
-            return None;
+            return false;
         }
-        let whole = len + self.pal.page_size();
         let live = self.live.0.fetch_add(whole, Relaxed) + whole;
         self.keep_peak(live);
-        Some(Given { addr: chunk + HEADER, fresh, cleared })
+        true
+    }
+
+    /// The caller's first byte.
+    pub(crate) fn user(&self, base: usize) -> usize {
+        base + self.pal.page_size() + HEADER
     }
 
     /// In the child of a fork: the cache is emptied, and what was half done is forgotten. False: another thread is at

@@ -8,6 +8,7 @@
 #![cfg_attr(not(test), no_std)]
 
 pub mod block_cache;
+mod census;
 pub mod habit;
 mod large;
 pub mod options;
@@ -18,4 +19,5 @@ mod retire;
 mod reuse;
 mod sync;
 
+pub use census::Census;
 pub use large::{Given, LargeAllocator, Moved};

@@ -1,7 +1,8 @@
 //! The settings, and how they are written. Pure.
 
-/// Default of `FASTCALLOC_THRESHOLD`: smaller callocs are the next allocator's.
-pub const THRESHOLD: usize = 128 << 10;
+/// Default of `FASTCALLOC_THRESHOLD`: smaller callocs are the next allocator's. macOS's clears reused blocks of more than
+/// 127 KiB in every version.
+pub const THRESHOLD: usize = if cfg!(target_os = "macos") { 127 << 10 } else { 128 << 10 };
 /// Below this a block of its own pages can't pay for itself, whatever is asked for.
 pub const LEAST_THRESHOLD: usize = 16 << 10;
 /// Default of `FASTCALLOC_RETAIN`: dirty bytes kept in freed blocks.

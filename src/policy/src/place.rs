@@ -125,9 +125,7 @@ impl<P: Pal> LargeAllocator<P> {
                 self.mapped.0.fetch_sub(old.len, Relaxed);
                 let len = (len / page) as u32;
                 let shape = Shape { len, usable: pages, touched: shape.touched.min(len) };
-                return self
-                    .hand_out(base, shape, false, 0)
-                    .map_or(Moved::Refused, |given| Moved::Done(given.addr));
+                return self.moved(base, shape);
             }
             self.trim();
         }
@@ -141,15 +139,21 @@ impl<P: Pal> LargeAllocator<P> {
                 self.give_back(base, shape.len);
             }
             let shape = Shape { len, usable: pages, touched: pages };
-            return self
-                .hand_out(new.start, shape, true, 0)
-                .map_or(Moved::Refused, |given| Moved::Done(given.addr));
+            return self.moved(new.start, shape);
         }
-        let _ = self.hand_out(base, shape, false, 0);
         if pages <= shape.len {
-            self.owners.update(chunk, Shape { usable: pages, ..shape });
-            return Moved::Done(chunk + HEADER);
+            return self.moved(base, Shape { usable: pages, ..shape });
         }
+        self.remember(base, shape);
         Moved::Refused
+    }
+
+    /// A resized block: its contents are the caller's, so that it is never given up. One that the table has no room for
+    /// is glibc's from now on, by its header.
+    fn moved(&self, base: usize, shape: Shape) -> Moved {
+        if !self.remember(base, shape) {
+            self.mapped.0.fetch_sub(self.whole(base, shape.len).len, Relaxed);
+        }
+        Moved::Done(self.user(base))
     }
 }

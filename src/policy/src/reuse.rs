@@ -113,7 +113,7 @@ impl<P: Pal> LargeAllocator<P> {
         let alone = count == 1;
         let ranges = ranges.get(..count).unwrap_or(&[]);
         // SAFETY: freed blocks, in nobody's hands.
-        let purged = if count > 0 { self.quietly(|| unsafe { self.pal.purge(ranges) }) } else { Some(false) };
+        let purged = if count > 0 { self.quietly(|| unsafe { self.pal.zero(ranges) }) } else { Some(false) };
         let untouched = match purged {
             Some(done) => [done; BATCH],
             None => self.find_untouched(ranges),
@@ -193,7 +193,7 @@ impl<P: Pal> LargeAllocator<P> {
         let rest = self.part(entry.base, expect, end);
         if rest.len > self.bytes(QUICK) || (expect <= 1 && rest.len > 0) {
             // SAFETY: the block is in nobody's hands.
-            match self.quietly(|| unsafe { self.pal.purge(&[rest]) }) {
+            match self.quietly(|| unsafe { self.pal.zero(&[rest]) }) {
                 Some(true) => return self.clear_prefix(entry.base, expect),
                 Some(false) => {}
                 None => {

@@ -35,6 +35,25 @@ fn no_long_life_gets_a_wrong_byte() {
     }
 }
 
+#[test]
+fn a_census_counts_what_was_written() {
+    let large = allocator();
+    for round in 0..3 {
+        let addr = large.calloc(4 * MIB).expect("memory").addr;
+        let page = |n: usize| addr - 16 + n * 4096;
+        large.pal().write(Range { start: page(10), len: 5 * 4096 }, true);
+        large.pal().write(Range { start: page(40), len: 5 * 4096 }, false);
+        large.pal().read(Range { start: page(100), len: 7 * 4096 });
+        // SAFETY: ours.
+        let census = unsafe { large.census(addr) }.expect("a scan");
+        assert_eq!((census.written, census.read), (5 * 4096, 7 * 4096), "round {round}");
+        // SAFETY: ours.
+        assert_eq!(census.untouched + 12 * 4096, unsafe { large.usable_size(addr) }.expect("ours"));
+        // SAFETY: ours.
+        assert!(unsafe { large.free(addr) });
+    }
+}
+
 const MIB: usize = 1 << 20;
 
 fn allocator() -> LargeAllocator<Fake> {

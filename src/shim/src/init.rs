@@ -1,5 +1,6 @@
-//! Warms up before main, so that a program which allocates late, or never, still says that it was reached. Nothing
-//! depends on it: a constructor of another library may well call us first.
+//! Warms up before main, so that a program which allocates late, or never, still says that it was reached, and notes an
+//! orderly end. Nothing depends on it: a constructor of another library may well call us first, and a killed program has
+//! no end.
 
 ctor::declarative::ctor! {
     #[ctor(unsafe)]
@@ -7,3 +8,12 @@ ctor::declarative::ctor! {
         crate::runtime::ready();
     }
 }
+
+extern "C" fn wind_up() {
+    crate::runtime::RECORDER.ended();
+}
+
+/// Run by the dynamic linker after the exit handlers (ELF gABI, "Initialization and Termination Functions").
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static WIND_UP: extern "C" fn() = wind_up;

@@ -9,7 +9,7 @@ use pal::linux::{file, syscall::syscall, Linux};
 use pal::Pal;
 use policy::options::Options;
 use policy::LargeAllocator;
-use record::{Event, Identity, Record, RECORD_BYTES};
+use record::{Ended, Event, Identity, Record, RECORD_BYTES};
 
 use crate::message::{reason, Decimal, Line};
 
@@ -18,11 +18,18 @@ const PATH: usize = 1024;
 /// A program that starts itself anew by exec keeps its pid: so many records of one name.
 const SAME_NAME: u64 = 10_000;
 
+/// So many freed blocks are all looked at ...
+const ALL: usize = 64;
+/// ... and of the later ones, one in so many.
+const SAMPLE: usize = 8;
+
 /// Where to count.
 pub struct Recorder {
     record: AtomicPtr<Record>,
     pattern: AtomicPtr<u8>,
     threshold: AtomicUsize,
+    /// Large blocks freed.
+    frees: AtomicUsize,
     /// The fork that the record belongs to, counted by the allocator.
     generation: AtomicUsize,
 }
@@ -34,6 +41,7 @@ impl Recorder {
             record: AtomicPtr::new(null_mut()),
             pattern: AtomicPtr::new(null_mut()),
             threshold: AtomicUsize::new(0),
+            frees: AtomicUsize::new(0),
             generation: AtomicUsize::new(0),
         }
     }
@@ -65,6 +73,7 @@ impl Recorder {
             // SAFETY: set from a CStr that lives as long as the process.
             self.make(unsafe { CStr::from_ptr(self.pattern.load(Relaxed).cast()) });
             if let Some(record) = self.current() {
+                record.large_live(large.live() as u64, 0);
                 record.event(Event::ForkReset);
             }
         }
@@ -74,6 +83,39 @@ impl Recorder {
     fn current(&self) -> Option<&'static Record> {
         // SAFETY: set to a record that is never unmapped.
         unsafe { self.record.load(Acquire).as_ref() }
+    }
+
+    /// Counts the free of a large block and, for the first blocks and then for one in [`SAMPLE`], what its caller touched.
+    ///
+    /// # Safety
+    /// The caller holds the block.
+    pub unsafe fn look_at_freed(
+        &self,
+        record: &Record,
+        large: &LargeAllocator<Linux>,
+        addr: usize,
+        bytes: usize,
+    ) {
+        record.large_freed(bytes);
+        record.large_live(0, bytes as u64);
+        let number = self.frees.fetch_add(1, Relaxed);
+        if number >= ALL && !number.is_multiple_of(SAMPLE) {
+            return;
+        }
+        let began = nanoseconds(libc::CLOCK_MONOTONIC);
+        // SAFETY: the caller's promise is the one asked for.
+        if let Some(census) = unsafe { large.census(addr) } {
+            let (untouched, read, written) = (census.untouched, census.read, census.written);
+            record.touched(large.pal().thread(), bytes, untouched as u64, read as u64, written as u64);
+            record.scan_took(bytes, nanoseconds(libc::CLOCK_MONOTONIC).saturating_sub(began));
+        }
+    }
+
+    /// The program has run its exit handlers.
+    pub fn ended(&self) {
+        if let Some(record) = self.current() {
+            record.ended(Ended::Exit);
+        }
     }
 
     /// Is a calloc of so many bytes a large one?
@@ -109,6 +151,14 @@ pub fn say_alive(path: &CStr) {
     if let Ok(fd) = file::open(path, flags, 0) {
         let _ = file::write(fd.raw(), b".");
     }
+}
+
+fn nanoseconds(clock: i32) -> u64 {
+    // SAFETY: all-zero is a valid timespec.
+    let mut now: libc::timespec = unsafe { core::mem::zeroed() };
+    // SAFETY: writes one timespec.
+    unsafe { libc::clock_gettime(clock, &mut now) };
+    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
 }
 
 fn pid() -> u32 {
@@ -249,13 +299,11 @@ impl Scratch {
     fn introduce(&mut self, record: &Record, sequence: u32, threshold: usize) {
         // The path is done with: its room serves for the arguments.
         self.path.read_file(c"/proc/self/cmdline");
-        // SAFETY: all-zero is valid for both.
-        let (mut name, mut now): (libc::utsname, libc::timespec) = unsafe { core::mem::zeroed() };
-        // SAFETY: the calls write one struct each, or nothing.
+        // SAFETY: all-zero is valid.
+        let mut name: libc::utsname = unsafe { core::mem::zeroed() };
+        // SAFETY: the first writes one struct, or nothing.
         let (ppid, uid) = unsafe {
             let _ = syscall(libc::SYS_uname, [&raw mut name as usize, 0, 0, 0, 0, 0]);
-            let clock = libc::CLOCK_REALTIME as usize;
-            let _ = syscall(libc::SYS_clock_gettime, [clock, &raw mut now as usize, 0, 0, 0, 0]);
             (syscall(libc::SYS_getppid, [0; 6]), syscall(libc::SYS_getuid, [0; 6]))
         };
         // SAFETY: the kernel ends the name with a zero byte.
@@ -265,7 +313,7 @@ impl Scratch {
             ppid: ppid.unwrap_or(0) as u32,
             uid: uid.unwrap_or(0) as u32,
             sequence,
-            started_ns: (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64),
+            started_ns: nanoseconds(libc::CLOCK_REALTIME),
             threshold: threshold as u64,
             host: host.to_bytes(),
             library: env!("CARGO_PKG_VERSION").as_bytes(),

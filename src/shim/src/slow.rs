@@ -110,8 +110,8 @@ pub unsafe fn free(p: *mut c_void) {
         record.freed(thread());
         // SAFETY: the caller holds the block.
         if let Some(bytes) = unsafe { our_size(p) } {
-            record.large_freed(bytes);
-            record.large_live(0, bytes as u64);
+            // SAFETY: as above.
+            unsafe { RECORDER.look_at_freed(record, &LARGE, p as usize, bytes) };
         }
     }
     // SAFETY: the caller is done with the block.

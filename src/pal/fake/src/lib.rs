@@ -337,6 +337,23 @@ impl Pal for Fake {
         Ok(())
     }
 
+    unsafe fn touched(&self, range: Range, visit: &mut dyn FnMut(Range, bool)) -> Result<(), ScanError> {
+        let found: Vec<(usize, bool)> = {
+            let machine = self.machine();
+            let state = |number: usize| machine.pages.get(&number).map(|page| page.state);
+            let touched = |number: usize| match state(number)? {
+                State::Untouched => None,
+                State::Read => Some((number, false)),
+                State::Resident(_) | State::Swapped(_) => Some((number, true)),
+            };
+            self.pages(range).filter_map(touched).collect()
+        };
+        found.iter().for_each(|(number, dirty)| {
+            visit(Range { start: number * self.page, len: self.page }, *dirty);
+        });
+        Ok(())
+    }
+
     fn resident(&self, addr: usize) -> Option<bool> {
         let page = self.machine().pages.get(&(addr / self.page)).copied()?;
         Some(matches!(page.state, State::Resident(_) | State::Read))
@@ -390,7 +407,7 @@ impl Pal for Fake {
         for number in pages {
             let page = self.machine().pages.get(&number).copied().expect("copied what is not mapped");
             if matches!(page.state, State::Resident(true) | State::Swapped(true)) {
-                self.write(Range { start: number * self.page - from + to, len: 1 }, true);
+                self.write(Range { start: (number * self.page).max(from) - from + to, len: 1 }, true);
             }
         }
     }

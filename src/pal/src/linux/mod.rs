@@ -10,6 +10,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use crate::{Fork, Pal, Range, ScanError};
+use pagemap::Pages;
 use syscall::syscall;
 
 /// `PIDFD_SELF`: this process, without a descriptor (linux/pidfd.h, since 6.14).
@@ -215,7 +216,11 @@ impl Pal for Linux {
     }
 
     unsafe fn dirty(&self, range: Range, visit: &mut dyn FnMut(Range)) -> Result<(), ScanError> {
-        self.pagemap.dirty(self, range, visit)
+        self.pagemap.scan(self, range, Pages::Dirty, &mut |range, _| visit(range))
+    }
+
+    unsafe fn touched(&self, range: Range, visit: &mut dyn FnMut(Range, bool)) -> Result<(), ScanError> {
+        self.pagemap.scan(self, range, Pages::Touched, visit)
     }
 
     fn resident(&self, addr: usize) -> Option<bool> {

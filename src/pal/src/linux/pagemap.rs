@@ -46,6 +46,15 @@ const UNTRIED: u32 = 0;
 const WORKS: u32 = 1;
 const OFF: u32 = 2;
 
+/// Which pages to visit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Pages {
+    /// Written: dirty = (present or swapped) and not the zero page.
+    Dirty,
+    /// Written or read: present or swapped.
+    Touched,
+}
+
 pub struct Pagemap {
     state: AtomicU32,
 }
@@ -59,11 +68,13 @@ impl Pagemap {
         self.state.load(Relaxed) == OFF
     }
 
-    pub fn dirty(
+    /// Visits pages of a kind; true with the dirty ones.
+    pub fn scan(
         &self,
         pal: &super::Linux,
         range: Range,
-        visit: &mut dyn FnMut(Range),
+        pages: Pages,
+        visit: &mut dyn FnMut(Range, bool),
     ) -> Result<(), ScanError> {
         match self.state.load(Relaxed) {
             WORKS => {}
@@ -73,7 +84,7 @@ impl Pagemap {
                 return Err(ScanError::Unsupported);
             }
         }
-        let result = scan(range, visit);
+        let result = scan(range, pages, visit);
         if result == Err(ScanError::Unsupported) {
             self.state.store(OFF, Relaxed);
         }
@@ -92,7 +103,7 @@ fn self_test(pal: &super::Linux) -> bool {
         core::ptr::read_volatile((start + page) as *const u8);
     }
     let (mut right, mut wrong) = (0, 0);
-    let done = scan(range, &mut |found| {
+    let done = scan(range, Pages::Dirty, &mut |found, _| {
         if found == (Range { start, len: page }) {
             right += 1;
         } else {
@@ -104,20 +115,25 @@ fn self_test(pal: &super::Linux) -> bool {
     done.is_ok() && right == 1 && wrong == 0
 }
 
-/// Dirty = (present or swapped) and not the zero page.
-fn scan(range: Range, visit: &mut dyn FnMut(Range)) -> Result<(), ScanError> {
+fn scan(range: Range, pages: Pages, visit: &mut dyn FnMut(Range, bool)) -> Result<(), ScanError> {
     let fd = match file::open(c"/proc/self/pagemap", libc::O_RDONLY | libc::O_CLOEXEC, 0) {
         Ok(fd) => fd,
         Err(libc::EMFILE | libc::ENFILE | libc::EINTR | libc::ENOMEM) => return Err(ScanError::Failed),
         Err(_) => return Err(ScanError::Unsupported),
     };
-    let result = scan_open(&fd, range, visit);
+    let result = scan_open(&fd, range, pages, visit);
     drop(fd);
     result
 }
 
-fn scan_open(fd: &file::Fd, range: Range, visit: &mut dyn FnMut(Range)) -> Result<(), ScanError> {
+fn scan_open(
+    fd: &file::Fd,
+    range: Range,
+    pages: Pages,
+    visit: &mut dyn FnMut(Range, bool),
+) -> Result<(), ScanError> {
     let end = (range.start + range.len) as u64;
+    let clean = if pages == Pages::Dirty { PAGE_IS_PFNZERO } else { 0 };
     let mut regions = [Region::default(); 64];
     let mut arg = ScanArg {
         size: size_of::<ScanArg>() as u64,
@@ -125,8 +141,8 @@ fn scan_open(fd: &file::Fd, range: Range, visit: &mut dyn FnMut(Range)) -> Resul
         end,
         vec: regions.as_mut_ptr() as u64,
         vec_len: regions.len() as u64,
-        category_inverted: PAGE_IS_PFNZERO,
-        category_mask: PAGE_IS_PFNZERO,
+        category_inverted: clean,
+        category_mask: clean,
         category_anyof_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED,
         return_mask: PAGE_IS_PRESENT | PAGE_IS_SWAPPED | PAGE_IS_PFNZERO,
         ..ScanArg::default()
@@ -148,7 +164,8 @@ fn scan_open(fd: &file::Fd, range: Range, visit: &mut dyn FnMut(Range)) -> Resul
             if !sane || !expected {
                 return Err(ScanError::Unsupported);
             }
-            visit(Range { start: region.start as usize, len: (region.end - region.start) as usize });
+            let found = Range { start: region.start as usize, len: (region.end - region.start) as usize };
+            visit(found, region.categories & PAGE_IS_PFNZERO == 0);
         }
         if arg.walk_end <= arg.start || arg.walk_end > end {
             return Err(ScanError::Unsupported);
