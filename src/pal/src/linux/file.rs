@@ -35,16 +35,49 @@ pub fn read(fd: &Fd, to: &mut [u8]) -> Result<usize, i32> {
     unsafe { syscall(libc::SYS_read, [fd.0, to.as_mut_ptr() as usize, to.len(), 0, 0, 0]) }
 }
 
-/// Writes to a descriptor given by number; what the kernel does not take at once is lost.
+/// Writes to a descriptor given by number, unless that would wait; what the kernel does not take at once is lost. Raises
+/// no signal.
 pub fn write(fd: usize, from: &[u8]) -> Result<usize, i32> {
+    let mut ready = libc::pollfd { fd: fd as i32, events: libc::POLLOUT, revents: 0 };
+    let no_time = [0usize; 2];
+    let args = [&raw mut ready as usize, 1, no_time.as_ptr() as usize, 0, 0, 0];
+    // SAFETY: ppoll(2) reads and writes one entry.
+    if unsafe { syscall(libc::SYS_ppoll, args) }? == 0 {
+        return Err(libc::EAGAIN);
+    }
     // SAFETY: the kernel reads at most `from.len()` bytes.
-    unsafe { syscall(libc::SYS_write, [fd, from.as_ptr() as usize, from.len(), 0, 0, 0]) }
+    quietly(|| unsafe { syscall(libc::SYS_write, [fd, from.as_ptr() as usize, from.len(), 0, 0, 0]) })
 }
 
-/// Allocates the file's blocks, so that writing into its mapping can't meet a full disk (fallocate(2)).
+/// Allocates the file's blocks, so that writing into its mapping can't meet a full disk (fallocate(2)). Raises no signal.
 pub fn allocate(fd: &Fd, len: usize) -> Result<(), i32> {
     // SAFETY: numbers only.
-    unsafe { syscall(libc::SYS_fallocate, [fd.0, 0, 0, len, 0, 0]) }.map(|_| ())
+    quietly(|| unsafe { syscall(libc::SYS_fallocate, [fd.0, 0, 0, len, 0, 0]) }).map(|_| ())
+}
+
+/// Does something without the signals that a closed pipe or a limit on file size (`ulimit -f`) would raise in this
+/// thread: their default is to end the program.
+fn quietly<R>(work: impl FnOnce() -> R) -> R {
+    /// Bytes in the kernel's set of signals (rt_sigprocmask(2)).
+    const SET: usize = 8;
+    let signals = 1u64 << (libc::SIGPIPE - 1) | 1u64 << (libc::SIGXFSZ - 1);
+    let (mut before, mut pending) = (0u64, 0u64);
+    let mask = |how: i32, set: &u64, old: usize| {
+        let args = [how as usize, set as *const u64 as usize, old, SET, 0, 0];
+        // SAFETY: reads one set, and writes one if asked to.
+        let _ = unsafe { syscall(libc::SYS_rt_sigprocmask, args) };
+    };
+    mask(libc::SIG_BLOCK, &signals, &raw mut before as usize);
+    // SAFETY: writes one set.
+    let _ = unsafe { syscall(libc::SYS_rt_sigpending, [&raw mut pending as usize, SET, 0, 0, 0, 0]) };
+    let result = work();
+    let ours = signals & !pending;
+    let no_time = [0usize; 2];
+    let wait = [&raw const ours as usize, 0, no_time.as_ptr() as usize, SET, 0, 0];
+    // SAFETY: takes back what `work` raised, without waiting; reads one set and one time.
+    while ours != 0 && unsafe { syscall(libc::SYS_rt_sigtimedwait, wait) }.is_ok() {}
+    mask(libc::SIG_SETMASK, &before, 0);
+    result
 }
 
 /// Maps a file, shared, for reading and writing; stays when the descriptor is closed.
