@@ -24,10 +24,25 @@ pub(crate) static RECORDER: Recorder = Recorder::new();
 
 /// Callocs of so many bytes are ours. 0 until ready, and while recording: then every calloc takes the slow way.
 static SHORT_BELOW: AtomicUsize = AtomicUsize::new(0);
-/// The same for the slow way.
-pub(crate) static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
-/// Why large callocs are forwarded, as a number, if they are.
-pub(crate) static FORWARDED: AtomicU32 = AtomicU32::new(Forward::Resolving as u32);
+/// The same for the slow way, its bits inverted: without initialised data the library has one segment less to map.
+static THRESHOLD_INVERTED: AtomicUsize = AtomicUsize::new(0);
+/// Why large callocs are forwarded, as a number and one; 0 while that is still being found out.
+static FORWARDED: AtomicU32 = AtomicU32::new(0);
+/// They are not.
+const NOT_FORWARDED: u32 = u32::MAX;
+
+/// Callocs of so many bytes are large blocks of ours.
+pub(crate) fn threshold() -> usize {
+    !THRESHOLD_INVERTED.load(Relaxed)
+}
+
+/// Why not, if not.
+pub(crate) fn why_forwarded() -> Option<Forward> {
+    match FORWARDED.load(Relaxed) {
+        0 => Some(Forward::Resolving),
+        number => Forward::from_number(number - 1),
+    }
+}
 
 static STATE: AtomicU32 = AtomicU32::new(UNRESOLVED);
 const UNRESOLVED: u32 = 0;
@@ -52,7 +67,10 @@ pub fn ready() -> bool {
     let state = STATE.load(Acquire);
     if state == UNRESOLVED && STATE.compare_exchange(UNRESOLVED, RESOLVING, Acquire, Acquire).is_ok() {
         let scope = NEXT.resolve(&raw const STATE as usize);
-        FORWARDED.store(if scope == Scope::Ours { u32::MAX } else { Forward::Passthrough as u32 }, Relaxed);
+        FORWARDED.store(
+            if scope == Scope::Ours { NOT_FORWARDED } else { Forward::Passthrough as u32 + 1 },
+            Relaxed,
+        );
         STATE.store(RESOLVED, Release);
     }
     if STATE.load(Acquire) == RESOLVED && STATE.compare_exchange(RESOLVED, READING, Acquire, Acquire).is_ok()
@@ -71,10 +89,11 @@ pub fn ready() -> bool {
 fn start(settings: &settings::Settings) {
     LARGE.configure(&settings.options);
     if settings.off {
-        FORWARDED.store(Forward::Off as u32, Relaxed);
+        FORWARDED.store(Forward::Off as u32 + 1, Relaxed);
     }
-    let threshold = if FORWARDED.load(Relaxed) == u32::MAX { settings.options.threshold } else { usize::MAX };
-    THRESHOLD.store(threshold, Relaxed);
+    let threshold =
+        if FORWARDED.load(Relaxed) == NOT_FORWARDED { settings.options.threshold } else { usize::MAX };
+    THRESHOLD_INVERTED.store(!threshold, Relaxed);
     if let Some(path) = settings.alive {
         crate::recorder::say_alive(path);
     }

@@ -3,14 +3,13 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::Ordering::Relaxed;
 
 use pal::Pal;
 use policy::request::HEADER;
 use policy::{Given, Moved};
 use record::{Forward, Kind, Served};
 
-use crate::runtime::{may_be_ours, ready, FORWARDED, LARGE, NEXT, RECORDER, THRESHOLD};
+use crate::runtime::{may_be_ours, ready, threshold, why_forwarded, LARGE, NEXT, RECORDER};
 
 fn thread() -> usize {
     LARGE.pal().thread()
@@ -61,8 +60,8 @@ fn attempt(kind: Kind, bytes: usize, next: impl Fn() -> Option<*mut c_void>) -> 
 pub unsafe fn calloc(count: usize, size: usize) -> *mut c_void {
     let Some(bytes) = count.checked_mul(size) else { return refuse(Kind::Calloc) };
     let known = ready();
-    let mut why = Forward::from_number(FORWARDED.load(Relaxed));
-    if known && bytes >= THRESHOLD.load(Relaxed) {
+    let mut why = why_forwarded();
+    if known && bytes >= threshold() {
         if let Some(given) = LARGE.calloc(bytes) {
             return large(bytes, given);
         }
@@ -147,7 +146,7 @@ pub unsafe fn realloc(p: *mut c_void, size: usize) -> *mut c_void {
     }
     // SAFETY: the caller holds the block.
     let before = unsafe { our_size(p) }.unwrap_or(0);
-    let threshold = THRESHOLD.load(Relaxed).min(usize::MAX / 2);
+    let threshold = threshold().min(usize::MAX / 2);
     // SAFETY: the caller gives the block to us for the time of the call.
     match unsafe { LARGE.realloc(p as usize, size, threshold) } {
         Moved::NotOurs => {
