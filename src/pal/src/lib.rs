@@ -107,6 +107,11 @@ pub trait Pal: Sync {
     /// As [`Pal::dirty`].
     unsafe fn touched(&self, range: Range, visit: &mut dyn FnMut(Range, bool)) -> Result<(), ScanError>;
 
+    /// Does a scan cost something for each page of the range, touched or not? Then a glance has to do where it can.
+    fn scan_is_dear(&self) -> bool {
+        false
+    }
+
     /// A guess, never a proof: does the page at `addr` have memory behind it? `None`: can't tell.
     fn resident(&self, addr: usize) -> Option<bool>;
 

@@ -5,7 +5,7 @@ use pal::{Fork, Pal, Range};
 use crate::block_cache::{BlockCache, SHARDS};
 use crate::habit::Habits;
 use crate::options::Options;
-use crate::ownership::{Ownership, Shape};
+use crate::ownership::{Ownership, Shape, Slot};
 use crate::place::Zone;
 use crate::request::{self, HEADER};
 use crate::sync::{AtomicU32, AtomicUsize, Ordering::Relaxed};
@@ -135,7 +135,7 @@ impl<P: Pal> LargeAllocator<P> {
             }
         }
         let len = self.map_block(need, settled)?;
-        let shape = Shape { len: (len.len / page) as u32, usable: pages, touched: 0 };
+        let shape = Shape { len: (len.len / page) as u32, usable: pages, touched: 0, left: 0 };
         self.hand_out(len.start, shape, true, 0)
     }
 
@@ -147,10 +147,10 @@ impl<P: Pal> LargeAllocator<P> {
     pub unsafe fn free(&self, addr: usize) -> bool {
         let chunk = addr.wrapping_sub(HEADER);
         // SAFETY: the caller's promise is the one asked for.
-        let Some(shape) = (unsafe { self.recognise(chunk) }) else { return false };
+        let Some((slot, shape)) = (unsafe { self.recognise(chunk) }) else { return false };
         // Before the books are touched: the child of a fork begins by writing them anew.
         let settled = self.settle_fork();
-        if self.owners.remove(chunk).is_none() {
+        if !slot.remove(chunk) {
             return false;
         }
         self.live.0.fetch_sub(self.whole(0, shape.len).len, Relaxed);
@@ -164,7 +164,7 @@ impl<P: Pal> LargeAllocator<P> {
     /// As [`LargeAllocator::free`], but the block stays.
     pub unsafe fn usable_size(&self, addr: usize) -> Option<usize> {
         // SAFETY: the caller's promise is the one asked for.
-        let shape = unsafe { self.recognise(addr.wrapping_sub(HEADER)) }?;
+        let (_, shape) = unsafe { self.recognise(addr.wrapping_sub(HEADER)) }?;
         Some(self.bytes(shape.usable) - HEADER)
     }
 
@@ -175,7 +175,7 @@ impl<P: Pal> LargeAllocator<P> {
     pub unsafe fn realloc(&self, addr: usize, bytes: usize, threshold: usize) -> Moved {
         let chunk = addr.wrapping_sub(HEADER);
         // SAFETY: the caller's promise is the one asked for.
-        let Some(shape) = (unsafe { self.recognise(chunk) }) else { return Moved::NotOurs };
+        let Some((slot, shape)) = (unsafe { self.recognise(chunk) }) else { return Moved::NotOurs };
         if bytes < threshold {
             return Moved::Small((self.bytes(shape.usable) - HEADER).min(bytes));
         }
@@ -184,12 +184,12 @@ impl<P: Pal> LargeAllocator<P> {
         let Ok(pages) = u32::try_from(need / page) else { return Moved::Refused };
         let touched = shape.touched.max(shape.usable);
         if pages <= shape.len && pages >= shape.len / 2 {
-            self.owners.update(chunk, Shape { usable: pages, touched, ..shape });
+            slot.write(Shape { usable: pages, touched, ..shape });
             return Moved::Done(addr);
         }
         self.settle_fork();
         // SAFETY: the block is the caller's, who gives it to us for the time of the call.
-        unsafe { self.resize(chunk, Shape { touched, ..shape }, pages) }
+        unsafe { self.resize(slot, chunk, Shape { touched, ..shape }, pages) }
     }
 
     /// Gives everything back that no caller holds. True if there was something.
@@ -210,14 +210,15 @@ impl<P: Pal> LargeAllocator<P> {
     /// # Safety
     /// If the table knows the address, the caller holds a live pointer into its page.
     #[inline]
-    unsafe fn recognise(&self, chunk: usize) -> Option<Shape> {
-        let shape = self.owners.get(chunk)?;
+    unsafe fn recognise(&self, chunk: usize) -> Option<(Slot<'_>, Shape)> {
+        let slot = self.owners.find(chunk)?;
+        let shape = slot.read();
         // SAFETY: the page is mapped, since the caller holds a pointer into it.
         let (before, size) = unsafe { (self.pal.load(chunk), self.pal.load(chunk + size_of::<usize>())) };
         if before == 0 && size == request::header(self.bytes(shape.len)) {
-            return Some(shape);
+            return Some((slot, shape));
         }
-        if self.owners.remove(chunk).is_some() {
+        if slot.remove(chunk) {
             let len = self.whole(0, shape.len).len;
             self.live.0.fetch_sub(len, Relaxed);
             self.mapped.0.fetch_sub(len, Relaxed);

@@ -14,6 +14,7 @@ mod large;
 pub mod options;
 pub mod ownership;
 mod place;
+mod prove;
 pub mod request;
 mod retire;
 mod reuse;

@@ -25,13 +25,15 @@ pub struct Shape {
     pub usable: u32,
     /// What may be dirty: everything behind is known to be untouched or zero.
     pub touched: u32,
+    /// What an earlier caller probably left dirty behind `usable`, up to here; 0: nothing.
+    pub left: u32,
 }
 
 #[repr(C, align(64))]
 struct Bucket {
     keys: [AtomicUsize; SLOTS],
     sizes: [AtomicU64; SLOTS],
-    touched: [AtomicU64; SLOTS],
+    dirt: [AtomicU64; SLOTS],
 }
 
 impl Bucket {
@@ -40,7 +42,7 @@ impl Bucket {
         Bucket {
             keys: [const { AtomicUsize::new(EMPTY) }; SLOTS],
             sizes: [const { AtomicU64::new(0) }; SLOTS],
-            touched: [const { AtomicU64::new(0) }; SLOTS],
+            dirt: [const { AtomicU64::new(0) }; SLOTS],
         }
     }
 
@@ -49,16 +51,12 @@ impl Bucket {
         Bucket {
             keys: core::array::from_fn(|_| AtomicUsize::new(EMPTY)),
             sizes: core::array::from_fn(|_| AtomicU64::new(0)),
-            touched: core::array::from_fn(|_| AtomicU64::new(0)),
+            dirt: core::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
 
     fn slot(&self, index: usize) -> Option<Slot<'_>> {
-        Some(Slot {
-            key: self.keys.get(index)?,
-            sizes: self.sizes.get(index)?,
-            touched: self.touched.get(index)?,
-        })
+        Some(Slot { key: self.keys.get(index)?, sizes: self.sizes.get(index)?, dirt: self.dirt.get(index)? })
     }
 
     fn find(&self, key: usize) -> Option<Slot<'_>> {
@@ -69,25 +67,40 @@ impl Bucket {
 
 /// A place in the table.
 #[derive(Clone, Copy)]
-struct Slot<'a> {
+pub struct Slot<'a> {
     key: &'a AtomicUsize,
     sizes: &'a AtomicU64,
-    touched: &'a AtomicU64,
+    dirt: &'a AtomicU64,
 }
 
 impl Slot<'_> {
-    fn read(&self) -> Shape {
+    /// The shape of the block that was found here.
+    pub fn read(&self) -> Shape {
         let sizes = self.sizes.load(Ordering::Relaxed);
-        Shape {
-            len: sizes as u32,
-            usable: (sizes >> 32) as u32,
-            touched: self.touched.load(Ordering::Relaxed) as u32,
-        }
+        let dirt = self.dirt.load(Ordering::Relaxed);
+        let (len, usable) = (sizes as u32, (sizes >> 32) as u32);
+        Shape { len, usable, touched: dirt as u32, left: (dirt >> 32) as u32 }
     }
 
-    fn write(&self, shape: Shape) {
+    /// Changes the shape of a block that the caller owns.
+    pub fn write(&self, shape: Shape) {
         self.sizes.store(u64::from(shape.len) | u64::from(shape.usable) << 32, Ordering::Relaxed);
-        self.touched.store(u64::from(shape.touched), Ordering::Relaxed);
+        self.dirt.store(u64::from(shape.touched) | u64::from(shape.left) << 32, Ordering::Relaxed);
+    }
+
+    /// Forgets the block `chunk`; of two threads that free one block, one gets true.
+    pub fn remove(&self, chunk: usize) -> bool {
+        self.key.compare_exchange(chunk, EMPTY, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// Takes an empty place for a block. False if another thread was faster.
+    fn claim(&self, chunk: usize, shape: Shape) -> bool {
+        if self.key.compare_exchange(EMPTY, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            return false;
+        }
+        self.write(shape);
+        self.key.store(chunk, Ordering::Release);
+        true
     }
 }
 
@@ -128,8 +141,9 @@ impl Ownership {
         [segment.get((hash >> 28) as usize & mask), segment.get((hash >> 46) as usize & mask)]
     }
 
+    /// Where a block of ours stands.
     #[inline]
-    fn find(&self, chunk: usize) -> Option<Slot<'_>> {
+    pub fn find(&self, chunk: usize) -> Option<Slot<'_>> {
         for index in 0..=MORE {
             for bucket in Self::homes(self.segment(index)?, chunk).into_iter().flatten() {
                 if let Some(slot) = bucket.find(chunk) {
@@ -142,28 +156,39 @@ impl Ownership {
 
     /// Remembers a block; an older entry of the same address is stale and gives way. False: no room.
     pub fn insert<P: Pal>(&self, pal: &P, chunk: usize, shape: Shape) -> bool {
-        if let Some(stale) = self.find(chunk) {
-            stale.write(shape);
-            return true;
+        let mut empty = None;
+        for index in 0..=MORE {
+            let Some(segment) = self.segment(index) else { break };
+            for bucket in Self::homes(segment, chunk).into_iter().flatten() {
+                for (index, key) in bucket.keys.iter().enumerate() {
+                    let key = key.load(Ordering::Relaxed);
+                    if key == chunk {
+                        if let Some(stale) = bucket.slot(index) {
+                            stale.write(shape);
+                            return true;
+                        }
+                    }
+                    if key == EMPTY && empty.is_none() {
+                        empty = bucket.slot(index);
+                    }
+                }
+            }
         }
+        empty.is_some_and(|slot| slot.claim(chunk, shape)) || self.insert_anywhere(pal, chunk, shape)
+    }
+
+    /// The place that seemed empty is not, or there is none.
+    #[cold]
+    fn insert_anywhere<P: Pal>(&self, pal: &P, chunk: usize, shape: Shape) -> bool {
         for index in 0..=MORE {
             if self.segment(index).is_none() && !self.add_segment(pal, index) {
                 return false;
             }
             let Some(segment) = self.segment(index) else { return false };
             for bucket in Self::homes(segment, chunk).into_iter().flatten() {
-                for slot in (0..SLOTS).filter_map(|index| bucket.slot(index)) {
-                    let free = slot.key.load(Ordering::Relaxed) == EMPTY;
-                    if free
-                        && slot
-                            .key
-                            .compare_exchange(EMPTY, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
-                            .is_ok()
-                    {
-                        slot.write(shape);
-                        slot.key.store(chunk, Ordering::Release);
-                        return true;
-                    }
+                let mut slots = (0..SLOTS).filter_map(|index| bucket.slot(index));
+                if slots.any(|slot| slot.key.load(Ordering::Relaxed) == EMPTY && slot.claim(chunk, shape)) {
+                    return true;
                 }
             }
         }
@@ -179,27 +204,6 @@ impl Ownership {
         let _ = entry.compare_exchange(0, addr.as_ptr() as usize, Ordering::AcqRel, Ordering::Relaxed);
         true
     }
-
-    /// The shape of a block of ours.
-    #[inline]
-    pub fn get(&self, chunk: usize) -> Option<Shape> {
-        self.find(chunk).map(|slot| slot.read())
-    }
-
-    /// Changes the shape of a block that the caller owns.
-    pub fn update(&self, chunk: usize, shape: Shape) {
-        if let Some(slot) = self.find(chunk) {
-            slot.write(shape);
-        }
-    }
-
-    /// Forgets a block; of two threads that free one block, one gets it.
-    #[inline]
-    pub fn remove(&self, chunk: usize) -> Option<Shape> {
-        let slot = self.find(chunk)?;
-        let shape = slot.read();
-        slot.key.compare_exchange(chunk, EMPTY, Ordering::Release, Ordering::Relaxed).ok().map(|_| shape)
-    }
 }
 
 fn buckets(index: usize) -> usize {
@@ -212,25 +216,35 @@ mod model {
     use fake::Fake;
     use loom::{sync::Arc, thread};
 
+    fn get(table: &Ownership, chunk: usize) -> Option<Shape> {
+        table.find(chunk).map(|slot| slot.read())
+    }
+
+    fn remove(table: &Ownership, chunk: usize) -> Option<Shape> {
+        let slot = table.find(chunk)?;
+        let shape = slot.read();
+        slot.remove(chunk).then_some(shape)
+    }
+
     #[test]
     fn insert_and_remove_race() {
         loom::model(|| {
             let table = Arc::new((Ownership::new(), Fake::new(4096)));
-            let shape = |len| Shape { len, usable: len, touched: 0 };
+            let shape = |len| Shape { len, usable: len, touched: 0, left: 0 };
             let (a, b) = (0x10000, 0x20000);
             assert!(table.0.insert(&table.1, a, shape(1)));
             let other = {
                 let table = table.clone();
                 thread::spawn(move || {
                     assert!(table.0.insert(&table.1, b, shape(2)));
-                    table.0.remove(a).is_some()
+                    remove(&table.0, a).is_some()
                 })
             };
-            let here = table.0.remove(a).is_some();
+            let here = remove(&table.0, a).is_some();
             let there = other.join().unwrap();
             assert!(here != there, "exactly one of two frees gets the block");
-            assert_eq!(table.0.get(a), None);
-            assert_eq!(table.0.get(b), Some(shape(2)));
+            assert_eq!(get(&table.0, a), None);
+            assert_eq!(get(&table.0, b), Some(shape(2)));
         });
     }
 }
@@ -241,36 +255,46 @@ mod tests {
     use fake::Fake;
     use std::collections::HashMap;
 
+    fn get(table: &Ownership, chunk: usize) -> Option<Shape> {
+        table.find(chunk).map(|slot| slot.read())
+    }
+
+    fn remove(table: &Ownership, chunk: usize) -> Option<Shape> {
+        let slot = table.find(chunk)?;
+        let shape = slot.read();
+        slot.remove(chunk).then_some(shape)
+    }
+
     #[test]
     fn remembers_many_blocks_and_nothing_else() {
         let (pal, table) = (Fake::new(4096), Ownership::new());
         let mut model = HashMap::new();
         for n in 1..100_000usize {
             let chunk = n * 0x21000;
-            let shape = Shape { len: 33, usable: 33, touched: (n % 34) as u32 };
+            let shape = Shape { len: 33, usable: 33, touched: (n % 34) as u32, left: n as u32 };
             assert!(table.insert(&pal, chunk, shape));
             model.insert(chunk, shape);
             if n % 3 == 0 {
                 assert_eq!(
-                    table.remove(chunk / 2 / 0x1000 * 0x1000),
+                    remove(&table, chunk / 2 / 0x1000 * 0x1000),
                     model.remove(&(chunk / 2 / 0x1000 * 0x1000))
                 );
             }
         }
         for n in 1..100_000usize {
             let chunk = n * 0x21000;
-            assert_eq!(table.get(chunk), model.get(&chunk).copied());
-            assert_eq!(table.get(chunk + 0x1000), None);
+            assert_eq!(get(&table, chunk), model.get(&chunk).copied());
+            assert_eq!(get(&table, chunk + 0x1000), None);
         }
     }
 
     #[test]
     fn a_stale_entry_gives_way() {
         let (pal, table) = (Fake::new(4096), Ownership::new());
-        assert!(table.insert(&pal, 0x5000, Shape { len: 1, usable: 1, touched: 1 }));
-        assert!(table.insert(&pal, 0x5000, Shape { len: 9, usable: 8, touched: 0 }));
-        assert_eq!(table.remove(0x5000), Some(Shape { len: 9, usable: 8, touched: 0 }));
-        assert_eq!(table.remove(0x5000), None);
+        assert!(table.insert(&pal, 0x5000, Shape { len: 1, usable: 1, touched: 1, left: 0 }));
+        assert!(table.insert(&pal, 0x5000, Shape { len: 9, usable: 8, touched: 0, left: 0 }));
+        assert_eq!(remove(&table, 0x5000), Some(Shape { len: 9, usable: 8, touched: 0, left: 0 }));
+        assert_eq!(remove(&table, 0x5000), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use pal::{Pal, Range};
 
 use crate::large::{LargeAllocator, Moved};
-use crate::ownership::Shape;
+use crate::ownership::{Shape, Slot};
 use crate::request::{self, HEADER};
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
 
@@ -74,13 +74,31 @@ impl<P: Pal> LargeAllocator<P> {
         })
     }
 
-    /// Maps `count` blocks of `stride` bytes, sentinels included, side by side. Gives the first base.
-    pub(crate) fn map_tiles(&self, stride: usize, count: usize) -> Option<usize> {
+    /// Maps `count` blocks of `stride` bytes, sentinels included, and shows the base of each. They lie side by side, unless
+    /// they are so long that each is better off with tables of its own.
+    pub(crate) fn map_like(&self, stride: usize, count: usize, mut show: impl FnMut(usize)) {
         let page = self.pal.page_size();
-        let hint = self.zone.hint(stride, stride * count, page, self.pal.thread() >> 12);
-        let start = self.pal.map(stride * count, hint)?;
-        self.mapped.0.fetch_add(stride * count, Relaxed);
-        Some(start)
+        let run = if stride < GIGABYTE / 4 { count } else { 1 };
+        for _ in 0..count.checked_div(run).unwrap_or(0) {
+            let hint = self.zone.hint(stride, stride * run, page, self.pal.thread() >> 12);
+            let Some(start) = self.pal.map(stride * run, hint) else { return };
+            self.mapped.0.fetch_add(stride * run, Relaxed);
+            (0..run).for_each(|tile| show(start + tile * stride));
+        }
+    }
+
+    /// Makes a freed block at least `need` pages long. Gives its new base and length.
+    ///
+    /// # Safety
+    /// The block is in nobody's hands.
+    pub(crate) unsafe fn lengthen(&self, base: usize, len: u32, need: u32) -> Option<(usize, u32)> {
+        let page = self.pal.page_size();
+        let (old, new) = (self.whole(base, len), request::roomy_len(self.bytes(need), page));
+        // SAFETY: as promised.
+        let base = unsafe { self.pal.remap(old, new + page) }?;
+        self.mapped.0.fetch_add(new + page, Relaxed);
+        self.mapped.0.fetch_sub(old.len, Relaxed);
+        Some((base, (new / page) as u32))
     }
 
     /// Unmaps a block. If the system can't (unmapping the middle of a mapping needs another mapping), at least its
@@ -103,7 +121,7 @@ impl<P: Pal> LargeAllocator<P> {
     ///
     /// # Safety
     /// The block is ours alone for the time of the call.
-    pub(crate) unsafe fn resize(&self, chunk: usize, shape: Shape, pages: u32) -> Moved {
+    pub(crate) unsafe fn resize(&self, slot: Slot<'_>, chunk: usize, shape: Shape, pages: u32) -> Moved {
         let page = self.pal.page_size();
         let (base, old, need) = (chunk - page, self.whole(chunk - page, shape.len), self.bytes(pages));
         // What grows once often grows again: an eighth more address space saves most of the next moves.
@@ -114,7 +132,7 @@ impl<P: Pal> LargeAllocator<P> {
             (false, false) => request::roomy_len(need, page),
         };
         // The address may be somebody else's as soon as the pages have moved: forget it before.
-        if self.owners.remove(chunk).is_none() {
+        if !slot.remove(chunk) {
             return Moved::Refused;
         }
         self.live.0.fetch_sub(old.len, Relaxed);
@@ -124,7 +142,8 @@ impl<P: Pal> LargeAllocator<P> {
                 self.mapped.0.fetch_add(len + page, Relaxed);
                 self.mapped.0.fetch_sub(old.len, Relaxed);
                 let len = (len / page) as u32;
-                let shape = Shape { len, usable: pages, touched: shape.touched.min(len) };
+                let (touched, left) = (shape.touched.min(len), shape.left.min(len));
+                let shape = Shape { len, usable: pages, touched, left };
                 return self.moved(base, shape);
             }
             self.trim();
@@ -138,7 +157,7 @@ impl<P: Pal> LargeAllocator<P> {
                 self.pal.copy(chunk + HEADER, new.start + page + HEADER, copied);
                 self.give_back(base, shape.len);
             }
-            let shape = Shape { len, usable: pages, touched: pages };
+            let shape = Shape { len, usable: pages, touched: pages, left: 0 };
             return self.moved(new.start, shape);
         }
         if pages <= shape.len {

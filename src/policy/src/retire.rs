@@ -5,7 +5,7 @@
 
 use pal::{Pal, Range};
 
-use crate::block_cache::{BlockCache, Entry, SHARDS};
+use crate::block_cache::{BlockCache, Entry, ENTRIES, SHARDS};
 use crate::habit::{Found, Habit};
 use crate::large::LargeAllocator;
 use crate::ownership::Shape;
@@ -23,6 +23,10 @@ const SLACK: usize = 512 << 10;
 /// Seconds after which a freed block that nobody wanted is given back.
 const AGE: u32 = 10;
 
+fn is_old(entry: &Entry, now: u32) -> bool {
+    now.wrapping_sub(entry.since) > AGE
+}
+
 impl<P: Pal> LargeAllocator<P> {
     /// Stores a freed block, a part of it, or gives it back.
     pub(crate) fn retire(&self, base: usize, shape: Shape, settled: bool) {
@@ -38,8 +42,7 @@ impl<P: Pal> LargeAllocator<P> {
         };
         let home = BlockCache::home(self.pal.thread());
         let stored = self.keep_within(&mut entry, home, retain)
-            && self.make_way(home)
-            && self.cache.with(home, |entries| entries.push(entry)) == Some(true);
+            && (self.admit(home, entry) || (self.make_way(home, entry.since) && self.admit(home, entry)));
         if stored {
             if entry.charged > 0 {
                 self.retained.0.fetch_add(self.bytes(entry.charged), Relaxed);
@@ -65,7 +68,8 @@ impl<P: Pal> LargeAllocator<P> {
             charged: touched,
             since: self.pal.seconds(),
         };
-        if known.habit == Habit::Prefix(1) && !known.due && self.head_is_zero(base) {
+        let left = shape.left > shape.usable;
+        if known.habit == Habit::Prefix(1) && !left && !known.due && self.head_is_zero(base) {
             // The common case in a class that is never written to: not one system call now, and the proof comes when
             // the block is wanted.
             self.habits.trusted(class);
@@ -75,6 +79,11 @@ impl<P: Pal> LargeAllocator<P> {
         entry.intact = unsafe { self.pal.intact(self.whole(base, shape.len)) };
         if !entry.intact {
             return None;
+        }
+        if left {
+            // An earlier caller's dirt behind this one's part: it is memory that is worth keeping for who writes as much.
+            (entry.expect, entry.charged) = (shape.left, shape.left - 1);
+            return Some(entry);
         }
         let faithful = !known.due && self.confirms(base, touched, known.habit);
         match known.habit {
@@ -109,7 +118,8 @@ impl<P: Pal> LargeAllocator<P> {
     /// Does what a glance tells fit the habit? The mapping is intact, so that its pages can be read.
     fn confirms(&self, base: usize, touched: u32, habit: Habit) -> bool {
         match habit {
-            Habit::Unknown | Habit::Prefix(1) => false,
+            Habit::Unknown => false,
+            Habit::Prefix(1) if !self.pal.scan_is_dear() => false,
             Habit::Prefix(_) if touched < WORTH_A_LOOK => true,
             Habit::Prefix(pages) if pages < touched => {
                 self.pal.resident(self.part(base, pages, touched).start) == Some(false)
@@ -205,17 +215,26 @@ impl<P: Pal> LargeAllocator<P> {
         }
     }
 
-    /// Room for one more entry; its address space counts as spare already.
-    fn make_way(&self, home: usize) -> bool {
-        let limit = self.spare_limit.load(Relaxed);
-        let now = self.pal.seconds();
-        while self.evict(home, |entry| now.wrapping_sub(entry.since) > AGE) {}
-        while self.spare() > limit {
+    /// Stores a block, unless something has to go first.
+    fn admit(&self, home: usize, entry: Entry) -> bool {
+        let admitted = self.spare() <= self.spare_limit.load(Relaxed)
+            && self.cache.with(home, |entries| {
+                let oldest = entries.as_slice().first();
+                oldest.is_none_or(|oldest| !is_old(oldest, entry.since)) && entries.push(entry)
+            }) == Some(true);
+        admitted
+    }
+
+    /// Makes room for one more entry; its address space counts as spare already.
+    #[cold]
+    fn make_way(&self, home: usize, now: u32) -> bool {
+        while self.evict(home, |entry| is_old(entry, now)) {}
+        while self.spare() > self.spare_limit.load(Relaxed) {
             if !(0..SHARDS).any(|step| self.evict(home + step, |_| true)) {
                 return false;
             }
         }
-        let full = self.cache.with(home, |entries| entries.as_slice().len() >= crate::block_cache::ENTRIES);
+        let full = self.cache.with(home, |entries| entries.as_slice().len() >= ENTRIES);
         full != Some(true) || self.evict(home, |_| true)
     }
 

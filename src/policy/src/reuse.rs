@@ -9,17 +9,16 @@ use crate::block_cache::{BlockCache, Entries, Entry, SHARDS};
 use crate::habit::{Habit, Known};
 use crate::large::{Given, LargeAllocator};
 use crate::ownership::Shape;
+use crate::prove::BATCH;
 use crate::request::{self, HEADER};
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 
 /// Pages that are cleared faster than a system call asks about them (256 KiB: 2.3 us; a purge takes 0.6, a scan 4).
 const QUICK: u32 = 64;
-/// Blocks proved at a time.
-const BATCH: usize = 8;
 /// A class whose blocks came back untouched so often in a row is worth a stock.
 const STEADY: u8 = 8;
 /// Address space that a stock may take.
-const STOCK: usize = 256 << 20;
+const STOCK: usize = 320 << 20;
 
 impl<P: Pal> LargeAllocator<P> {
     /// A freed block of at least `need` pages, made zero.
@@ -35,14 +34,22 @@ impl<P: Pal> LargeAllocator<P> {
                 return None;
             }
             self.cache.with(shard, |entries| self.retrieve(entries, need, &known, &mut wants_stock)).flatten()
-        })?;
-        self.uncharge(&entry);
+        });
+        let entry = match entry {
+            Some(entry) => {
+                self.uncharge(&entry);
+                entry
+            }
+            None => self.grow_one(need, &known)?,
+        };
         let cleared = self.make_zero(&entry, need);
         if wants_stock {
             self.lay_in_stock(home, entry.len);
         }
-        let touched = if entry.touched > need { entry.touched } else { 0 };
-        self.hand_out(entry.base, Shape { len: entry.len, usable: need, touched }, false, cleared)
+        let behind = |end: u32| if end > need { end } else { 0 };
+        let (touched, left) = (behind(entry.touched), behind(entry.expect));
+        let shape = Shape { len: entry.len, usable: need, touched, left };
+        self.hand_out(entry.base, shape, false, cleared)
     }
 
     /// Takes the best block out of a shard. One whose mapping is not what it was is given back instead.
@@ -70,8 +77,8 @@ impl<P: Pal> LargeAllocator<P> {
         None
     }
 
-    /// Who leaves blocks untouched gets a clean one; who writes gets the one with most memory behind it. Among equals
-    /// the tightest fit, then the newest. A block too long by more than a quarter only serves where a fresh one would
+    /// Who leaves blocks untouched gets the newest clean one; who writes gets the one with most memory behind it, among
+    /// equals the tightest fit, then the newest. A block too long by more than a quarter only serves where a fresh one would
     /// lift the process above its peak.
     fn choose(&self, entries: &[Entry], need: u32, known: &Known) -> Option<usize> {
         let writes = !matches!(known.habit, Habit::Prefix(1));
@@ -81,96 +88,50 @@ impl<P: Pal> LargeAllocator<P> {
         let page = self.pal.page_size();
         let huge = if self.bytes(need) >= request::HUGE { request::HUGE / page } else { 4 };
         let tight = need.saturating_add((need / 4).max(huge as u32));
-        let best = entries
-            .iter()
-            .enumerate()
-            .filter(|(_, entry)| entry.len >= need && (entry.len <= tight || (crowded && entry.charged > 0)));
-        let rank = |entry: &Entry| {
-            let memory = if writes { entry.charged.min(need) } else { u32::from(entry.is_clean()) };
-            (memory, u32::MAX - entry.len)
-        };
-        best.max_by_key(|(_, entry)| rank(entry)).map(|(index, _)| index)
+        let fits =
+            |entry: &Entry| entry.len >= need && (entry.len <= tight || (crowded && entry.charged > 0));
+        if !writes {
+            let newest =
+                |wanted: fn(&Entry) -> bool| entries.iter().rposition(|entry| wanted(entry) && fits(entry));
+            return newest(Entry::is_clean).or_else(|| newest(|_| true));
+        }
+        let best = entries.iter().enumerate().filter(|(_, entry)| fits(entry));
+        best.max_by_key(|(_, entry)| (entry.charged.min(need), u32::MAX - entry.len)).map(|(index, _)| index)
     }
 
-    /// Proves blocks that were stored on faith, as many as there are, in one go: one question about the mapping for
-    /// each run of neighbours, one purge for all. True if there was only the one asked for.
-    fn prove(&self, entries: &mut Entries, asked: usize) -> bool {
-        let mut ranges = [Range { start: 0, len: 0 }; BATCH];
-        let mut chosen = [usize::MAX; BATCH];
-        let mut count = 0;
-        let list = entries.as_slice();
-        let together = self.is_run_intact(list);
-        let others = (0..list.len()).rev().filter(|&index| index != asked);
-        for index in core::iter::once(asked).chain(others) {
-            let Some(entry) = list.get(index) else { continue };
-            if entry.intact || !(together || self.is_intact(entry)) {
-                continue;
-            }
-            let (Some(range), Some(slot)) = (ranges.get_mut(count), chosen.get_mut(count)) else { break };
-            (*range, *slot) = (self.part(entry.base, 1, entry.touched), index);
-            count += 1;
+    /// For who writes, where nothing fits: the shard's block with most memory behind it, made longer. Its pages move, so
+    /// that only what is missing has to be faulted in.
+    fn grow_one(&self, need: u32, known: &Known) -> Option<Entry> {
+        if matches!(known.habit, Habit::Prefix(1)) || self.retained.0.load(Relaxed) == 0 || self.is_limited()
+        {
+            return None;
         }
-        let alone = count == 1;
-        let ranges = ranges.get(..count).unwrap_or(&[]);
-        // SAFETY: freed blocks, in nobody's hands.
-        let purged = if count > 0 { self.quietly(|| unsafe { self.pal.zero(ranges) }) } else { Some(false) };
-        let untouched = match purged {
-            Some(done) => [done; BATCH],
-            None => self.find_untouched(ranges),
-        };
-        for (&index, untouched) in chosen.iter().zip(untouched).take(count) {
-            if let Some(entry) = entries.as_mut_slice().get_mut(index) {
-                entry.intact = true;
-                if untouched {
-                    entry.touched = 1;
-                    entry.expect = 1;
-                }
+        let taken = self.cache.with(BlockCache::home(self.pal.thread()), |entries| {
+            let worth = |entry: &Entry| {
+                entry.intact && !entry.sparse && entry.len < need && entry.charged >= need / 4
+            };
+            let list = entries.as_slice().iter().enumerate().filter(|(_, entry)| worth(entry));
+            let index = list.max_by_key(|(_, entry)| entry.charged).map(|(index, _)| index)?;
+            entries.remove(index)
+        });
+        let mut entry = taken.flatten()?;
+        self.uncharge(&entry);
+        // SAFETY: the block was freed, is out of the cache, and its mapping is intact.
+        match unsafe { self.lengthen(entry.base, entry.len, need) } {
+            Some((base, len)) => {
+                (entry.base, entry.len) = (base, len);
+                Some(entry)
+            }
+            None => {
+                // SAFETY: as above.
+                unsafe { self.give_back(entry.base, entry.len) };
+                None
             }
         }
-        alone
-    }
-
-    /// Which of the ranges are untouched? One scan tells, if they lie close together.
-    fn find_untouched(&self, ranges: &[Range]) -> [bool; BATCH] {
-        let start = ranges.iter().map(|range| range.start).min().unwrap_or(0);
-        let end = ranges.iter().map(|range| range.start + range.len).max().unwrap_or(0);
-        let sum: usize = ranges.iter().map(|range| range.len).sum();
-        if end - start > sum + sum / 2 {
-            return [false; BATCH];
-        }
-        let mut untouched = [true; BATCH];
-        let mut strike = |found: Range| {
-            for (range, untouched) in ranges.iter().zip(&mut untouched) {
-                *untouched &=
-                    found.start + found.len <= range.start || found.start >= range.start + range.len;
-            }
-        };
-        // SAFETY: asking changes nothing, and `strike` touches no page.
-        match unsafe { self.pal.dirty(Range { start, len: end - start }, &mut strike) } {
-            Ok(()) => untouched,
-            Err(_) => [false; BATCH],
-        }
-    }
-
-    /// Is the mapping of a freed block as we made it?
-    fn is_intact(&self, entry: &Entry) -> bool {
-        // SAFETY: the block is ours; its first page is the sentinel.
-        unsafe { self.pal.intact(self.whole(entry.base, entry.len)) }
-    }
-
-    /// Do all blocks that wait for the question lie in one mapping, with their sentinels and whatever is between? Then
-    /// one question serves for all.
-    fn is_run_intact(&self, list: &[Entry]) -> bool {
-        let waiting = || list.iter().filter(|entry| !entry.intact);
-        let first = waiting().map(|entry| entry.base).min();
-        let last = waiting().map(|entry| entry.base + self.whole(entry.base, entry.len).len).max();
-        let (Some(start), Some(end)) = (first, last) else { return false };
-        // SAFETY: asking changes nothing; the first page is a sentinel.
-        waiting().nth(1).is_some() && unsafe { self.pal.intact(Range { start, len: end - start }) }
     }
 
     /// Runs a purge unless another thread is in one: two at a time make each other flush (0.5 us become 9).
-    fn quietly<R>(&self, purge: impl FnOnce() -> R) -> Option<R> {
+    pub(crate) fn quietly<R>(&self, purge: impl FnOnce() -> R) -> Option<R> {
         self.purging.compare_exchange(0, 1, Acquire, Relaxed).ok()?;
         let result = purge();
         self.purging.store(0, Release);
@@ -230,36 +191,25 @@ impl<P: Pal> LargeAllocator<P> {
         }
     }
 
-    /// Maps more blocks like this one, side by side, so that a class which is never written to can be proved by the
-    /// batch.
+    /// Maps more blocks like this one, so that a class which is never written to can be proved by the batch.
     #[cold]
     fn lay_in_stock(&self, shard: usize, len: u32) {
-        let page = self.pal.page_size();
-        let stride = self.bytes(len) + page;
-        let count = (STOCK / stride).min(BATCH).saturating_sub(1);
-        if count == 0 || self.spare() + count * stride > self.spare_limit.load(Relaxed) {
+        let stride = self.whole(0, len).len;
+        let count = (STOCK / stride).min(BATCH - 1);
+        if self.spare() + count * stride > self.spare_limit.load(Relaxed) {
             return;
         }
-        let Some(blocks) = self.map_tiles(stride, count) else { return };
-        for tile in 0..count {
-            let base = blocks + tile * stride;
-            let header = request::header(stride - page);
-            // SAFETY: a word of a block that we have just mapped.
-            unsafe { self.pal.store(base + page + size_of::<usize>(), header) };
-            let entry = Entry {
-                base,
-                len,
-                touched: 0,
-                expect: 0,
-                sparse: false,
-                intact: true,
-                charged: 0,
-                since: self.pal.seconds(),
-            };
+        self.map_like(stride, count, |base| {
+            let header = request::header(self.bytes(len));
+            // SAFETY: a word of a block that has just been mapped.
+            unsafe { self.pal.store(base + self.pal.page_size() + size_of::<usize>(), header) };
+            let since = self.pal.seconds();
+            let entry =
+                Entry { base, len, touched: 0, expect: 0, sparse: false, intact: true, charged: 0, since };
             if self.cache.with(shard, |entries| entries.push(entry)) != Some(true) {
                 // SAFETY: nobody knows of the block.
                 unsafe { self.give_back(base, len) };
             }
-        }
+        });
     }
 }

@@ -168,6 +168,21 @@ fn sizes_that_vary_a_little_share_a_block() {
 }
 
 #[test]
+fn sizes_that_take_turns_share_the_largest_block() {
+    let large = allocator();
+    let turn = || {
+        for bytes in [140_000, 300_000, 1_000_003, 5 * MIB] {
+            cycle(&large, bytes, &[Range { start: 0, len: bytes }]);
+        }
+    };
+    (0..5).for_each(|_| turn());
+    large.pal().tally();
+    (0..20).for_each(|_| turn());
+    let tally = large.pal().tally();
+    assert!(tally.maps == 0 && tally.faults <= 100, "{tally:?}");
+}
+
+#[test]
 fn a_burst_leaves_no_more_than_the_limit() {
     let large = allocator();
     let blocks: Vec<usize> = (0..20).map(|_| large.calloc(32 * MIB).expect("memory").addr).collect();

@@ -2,6 +2,8 @@
 //! `clock_gettime`, which do not set errno.
 
 pub mod file;
+pub mod maps;
+pub mod memory;
 mod pagemap;
 pub mod syscall;
 

@@ -51,3 +51,13 @@ pub fn thread_pointer() -> usize {
     }
     pointer
 }
+
+/// What the calling thread is called, filled up with zeros (prctl(2), `PR_GET_NAME`).
+pub fn thread_name() -> [u8; 16] {
+    let mut name = [0u8; 16];
+    // SAFETY: the kernel writes at most 16 bytes.
+    let _ = unsafe {
+        syscall(libc::SYS_prctl, [libc::PR_GET_NAME as usize, name.as_mut_ptr() as usize, 0, 0, 0, 0])
+    };
+    name
+}

@@ -16,9 +16,10 @@ use sys::quietly;
 
 /// Pages asked about in one call of mincore.
 const WINDOW: usize = 1024;
-/// A mapping is this many map entries at most for [`Pal::intact`] to look at. xnu makes one for each 128 MiB
-/// (osfmk/vm/vm_map.c, `ANON_CHUNK_SIZE`), and a purge of a part makes two more.
-const ENTRIES: usize = 256;
+/// xnu makes a map entry for each so many bytes of a mapping (osfmk/vm/vm_map.c, `ANON_CHUNK_SIZE`).
+const CHUNK: usize = 128 << 20;
+/// Map entries that [`Pal::intact`] looks at. What has more is cheaper mapped anew than asked about.
+const ENTRIES: usize = 4;
 
 const CALM: u32 = 0;
 const FORKED: u32 = 1;
@@ -82,8 +83,41 @@ impl MacOs {
         })
     }
 
-    /// Calls `see` with the state of each page, in order; false from it ends the walk.
+    /// The map entry that ends behind the address, and where it begins and ends.
+    fn region(&self, at: usize) -> Option<(Range, sys::Region)> {
+        let (mut start, mut len, mut depth) = (at as u64, 0u64, 0u32);
+        let (mut region, mut count) = (sys::Region::new(), sys::Region::COUNT);
+        // SAFETY: the kernel writes at most `count` words of `region`.
+        let result = unsafe {
+            sys::mach_vm_region_recurse(
+                self.task(),
+                &mut start,
+                &mut len,
+                &mut depth,
+                &mut region,
+                &mut count,
+            )
+        };
+        (result == 0).then_some((Range { start: start as usize, len: len as usize }, region))
+    }
+
+    /// Calls `see` with the state of each page that was ever touched, and perhaps of others, in order.
     fn walk(&self, range: Range, mut see: impl FnMut(usize, u8)) -> Option<()> {
+        let end = range.start + range.len;
+        let mut at = range.start;
+        while range.len > WINDOW * self.page_size() && at < end {
+            // A map entry without an object has no pages: no need to ask about each.
+            let (entry, region) = self.region(at)?;
+            let to = (entry.start + entry.len).min(end);
+            if entry.start > at || !region.is_empty() {
+                self.walk_pages(Range { start: at, len: to - at }, &mut see)?;
+            }
+            at = to;
+        }
+        self.walk_pages(Range { start: at, len: end - at }, &mut see)
+    }
+
+    fn walk_pages(&self, range: Range, see: &mut impl FnMut(usize, u8)) -> Option<()> {
         let page = self.page_size();
         let mut states = [0u8; WINDOW];
         let mut at = 0;
@@ -166,14 +200,16 @@ impl Pal for MacOs {
             .all(|range| range.len == 0 || self.map_at(range.start, range.len, libc::MAP_FIXED).is_some())
     }
 
-    /// By MADV_ZERO; where that can't be had by clearing what mincore tells; where that fails by mapping over.
+    /// By MADV_ZERO; where that can't be had by clearing what mincore tells, which costs something for each page, so that
+    /// longer ranges, and all where mincore fails, are mapped over.
     unsafe fn zero(&self, ranges: &[Range]) -> bool {
         ranges.iter().all(|range| {
+            let short = range.len <= WINDOW * self.page_size();
             // SAFETY: the caller vouches for the ranges, which are writable.
             unsafe {
                 range.len == 0
                     || self.madvise_zero(*range)
-                    || self.dirty(*range, &mut |part| self.clear(part)).is_ok()
+                    || (short && self.dirty(*range, &mut |part| self.clear(part)).is_ok())
                     || self.purge(&[*range])
             }
         })
@@ -182,21 +218,17 @@ impl Pal for MacOs {
     /// Protection, inheritance, advice, wiring, a file or a hole: each is told by the kernel's map entries, which must
     /// follow each other without a gap and be plain.
     unsafe fn intact(&self, range: Range) -> bool {
+        if range.len > ENTRIES * CHUNK {
+            return false;
+        }
         let end = range.start + range.len;
         let mut at = range.start;
         for _ in 0..ENTRIES {
-            let (mut start, mut len, mut depth) = (at as u64, 0u64, 0u32);
-            let (mut region, mut count) = (sys::Region::new(), sys::Region::COUNT);
-            // SAFETY: the kernel writes at most `count` words of `region`.
-            let result = unsafe {
-                let task = self.task();
-                sys::mach_vm_region_recurse(task, &mut start, &mut len, &mut depth, &mut region, &mut count)
-            };
-            // The kernel gives the first region that ends behind the address.
-            if result != 0 || start as usize > at || !region.is_plain() {
+            let Some((entry, region)) = self.region(at) else { return false };
+            if entry.start > at || !region.is_plain() {
                 return false;
             }
-            at = (start + len) as usize;
+            at = entry.start + entry.len;
             if at >= end {
                 return true;
             }
@@ -231,6 +263,10 @@ impl Pal for MacOs {
     unsafe fn touched(&self, range: Range, visit: &mut dyn FnMut(Range, bool)) -> Result<(), ScanError> {
         // SAFETY: the caller's promise is the one asked for.
         unsafe { self.dirty(range, &mut |part| visit(part, true)) }
+    }
+
+    fn scan_is_dear(&self) -> bool {
+        true
     }
 
     fn resident(&self, addr: usize) -> Option<bool> {

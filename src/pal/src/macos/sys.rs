@@ -61,6 +61,12 @@ impl Region {
         }
     }
 
+    /// Was nothing in it ever touched? Then there is no VM object behind it (`SM_EMPTY`; xnu osfmk/vm/vm_map.c,
+    /// `vm_map_region_walk`).
+    pub fn is_empty(&self) -> bool {
+        self.share_mode == 3 && self.object_id == 0 && self.is_submap == 0
+    }
+
     /// Is this memory as mmap made it for us: ours by its tag, readable and writable, copied by a fork
     /// (`VM_INHERIT_COPY`), without advice (`VM_BEHAVIOR_DEFAULT`), not wired, not a file, and nobody else's
     /// (`SM_COW`, `SM_PRIVATE`, `SM_EMPTY`, or `SM_PRIVATE_ALIASED`, which is what the halves of a split mapping say)?

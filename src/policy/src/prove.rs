@@ -1,0 +1,112 @@
+//! Proof for blocks that were stored on faith, many at a time: that their mappings are as we made them, and that they are
+//! zero. A class that is never written to thus pays one or two system calls for eight callocs.
+
+use pal::{Pal, Range};
+
+use crate::block_cache::{Entries, Entry};
+use crate::large::LargeAllocator;
+
+/// Blocks proved at a time.
+pub(crate) const BATCH: usize = 8;
+
+/// A block of the batch.
+#[derive(Clone, Copy)]
+struct Waiting {
+    /// Its place in the shard.
+    index: usize,
+    /// Block and sentinel.
+    whole: Range,
+    /// What has to be zero.
+    body: Range,
+}
+
+impl<P: Pal> LargeAllocator<P> {
+    /// Proves the block `asked` and others that wait. Those with a changed mapping stay unproved. True if the block was the
+    /// only one that waited.
+    pub(crate) fn prove(&self, entries: &mut Entries, asked: usize) -> bool {
+        let none = Range { start: 0, len: 0 };
+        let mut batch = [Waiting { index: 0, whole: none, body: none }; BATCH];
+        let mut count = 0;
+        let list = entries.as_slice();
+        let others = (0..list.len()).rev().filter(|&index| index != asked);
+        for index in core::iter::once(asked).chain(others) {
+            let (Some(entry), Some(slot)) = (list.get(index), batch.get_mut(count)) else { break };
+            if !entry.intact {
+                *slot = self.waiting(index, entry);
+                count += 1;
+            }
+        }
+        let Some(batch) = batch.get_mut(..count) else { return false };
+        batch.sort_unstable_by_key(|block| block.whole.start);
+        for run in batch.chunk_by(|a, b| a.whole.start + a.whole.len == b.whole.start) {
+            let all = run.len() > 1 && self.is_intact(run);
+            for block in run {
+                if let Some(entry) = entries.as_mut_slice().get_mut(block.index) {
+                    entry.intact = all || self.is_intact(core::slice::from_ref(block));
+                }
+            }
+        }
+        self.prove_zero(entries, batch);
+        count == 1
+    }
+
+    fn waiting(&self, index: usize, entry: &Entry) -> Waiting {
+        let body = self.part(entry.base, 1, entry.touched);
+        Waiting { index, whole: self.whole(entry.base, entry.len), body }
+    }
+
+    /// Are the mappings of a run of neighbours as we made them, sentinels included?
+    fn is_intact(&self, run: &[Waiting]) -> bool {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return false };
+        let (start, end) = (first.whole.start, last.whole.start + last.whole.len);
+        // SAFETY: the blocks are ours; the first page is a sentinel.
+        unsafe { self.pal.intact(Range { start, len: end - start }) }
+    }
+
+    /// Makes the intact blocks of the batch zero, but for their first pages, or finds that they are.
+    fn prove_zero(&self, entries: &mut Entries, batch: &[Waiting]) {
+        let mut ranges = [Range { start: 0, len: 0 }; BATCH];
+        let mut count = 0;
+        let is_intact =
+            |block: &&Waiting| entries.as_slice().get(block.index).is_some_and(|entry| entry.intact);
+        for (range, block) in ranges.iter_mut().zip(batch.iter().filter(is_intact)) {
+            *range = block.body;
+            count += 1;
+        }
+        let Some(ranges) = ranges.get(..count).filter(|ranges| !ranges.is_empty()) else { return };
+        // SAFETY: freed blocks, in nobody's hands.
+        let zero = match self.quietly(|| unsafe { self.pal.zero(ranges) }) {
+            Some(done) => [done; BATCH],
+            None => self.find_untouched(ranges),
+        };
+        for block in batch {
+            let place = ranges.iter().position(|range| *range == block.body);
+            let proved = place.and_then(|place| zero.get(place)).copied() == Some(true);
+            if let (Some(entry), true) = (entries.as_mut_slice().get_mut(block.index), proved) {
+                (entry.touched, entry.expect) = (1, 1);
+            }
+        }
+    }
+
+    /// Which of the ranges are untouched? One scan tells, if they lie close together.
+    fn find_untouched(&self, ranges: &[Range]) -> [bool; BATCH] {
+        let start = ranges.iter().map(|range| range.start).min().unwrap_or(0);
+        let end = ranges.iter().map(|range| range.start + range.len).max().unwrap_or(0);
+        let sum: usize = ranges.iter().map(|range| range.len).sum();
+        if end - start > sum + sum / 2 {
+            return [false; BATCH];
+        }
+        let mut untouched = [true; BATCH];
+        let mut strike = |found: Range| {
+            for (range, untouched) in ranges.iter().zip(&mut untouched) {
+                *untouched &=
+                    found.start + found.len <= range.start || found.start >= range.start + range.len;
+            }
+        };
+        // SAFETY: asking changes nothing, and `strike` touches no page.
+        match unsafe { self.pal.dirty(Range { start, len: end - start }, &mut strike) } {
+            Ok(()) => untouched,
+            Err(_) => [false; BATCH],
+        }
+    }
+}
