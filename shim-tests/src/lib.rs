@@ -6,11 +6,14 @@
 
 mod compile;
 mod locate;
+pub mod macos;
 mod run;
+mod run_record;
 
 pub use compile::{c_library, c_program, musl_program, Flags};
 pub use locate::{file, need, python, redhook_shim, scratch, system_library, Built};
-pub use run::{End, Outcome, Run, RunRecord, Twice};
+pub use run::{End, Outcome, Run, Twice};
+pub use run_record::RunRecord;
 
 /// The middle one of some measurements.
 ///

@@ -57,7 +57,7 @@ fn a_program_linked_with_another_allocator() {
 
 #[test]
 fn musl() {
-    for name in ["basic", "threads", "realloc", "usable", "overflow", "fork_cache", "fork_storm", "vfork"] {
+    for name in ["basic", "threads", "realloc", "overflow", "fork_storm", "vfork"] {
         Run::new(musl_program(name)).twice();
     }
 }

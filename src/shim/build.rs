@@ -2,6 +2,14 @@
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("macos") {
+        let version = std::env::var("CARGO_PKG_VERSION").unwrap_or_default();
+        let name = ["-install_name", "@rpath/libfastcalloc.dylib"];
+        let versions = ["-current_version", &version, "-compatibility_version", "0.1.0"];
+        for argument in name.iter().chain(&versions) {
+            println!("cargo:rustc-cdylib-link-arg={argument}");
+        }
+    }
     if std::env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
         for argument in
             ["-nostartfiles", "-nodefaultlibs", "-Wl,-z,now", "-Wl,-z,relro", "-Wl,--hash-style=both"]

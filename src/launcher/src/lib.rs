@@ -1,3 +1,9 @@
 //! Launcher library.
+pub mod check;
+pub mod diff;
+pub mod fold;
+pub mod merge;
 pub mod report;
 pub mod run;
+pub mod sites;
+pub mod top;

@@ -1,74 +1,28 @@
-//! `fastcalloc report` as a program: golden files, and what it says of bad input.
+//! `fastcalloc report` as a program: golden files of text, what it says of bad input, where it writes.
 //!
-//! After a wanted change: `FASTCALLOC_BLESS=1 cargo test -p fastcalloc-launcher --test report`, then read the difference.
+//! After a wanted change: `FASTCALLOC_BLESS=1 cargo test -p fastcalloc-launcher --test report --test formats`, then read the
+//! difference.
 
 extern crate record as fastcalloc_record;
 
 #[path = "../../record/tests/common/mod.rs"]
 mod common;
+mod report_support;
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 
-use common::{bytes, identity, sample};
+use common::bytes;
 use fastcalloc_record::*;
+use report_support::*;
 use tempfile::TempDir;
-
-fn fastcalloc(dir: &Path, locale: &str, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fastcalloc"));
-    command.current_dir(dir).args(args).env_remove("LC_CTYPE").env_remove("LANG").env("LC_ALL", locale);
-    command.output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
-
-/// Two processes: one with everything, and a Python-like one whose few large callocs have most of the bytes.
-fn two_records() -> TempDir {
-    let dir = TempDir::new().unwrap();
-    fs::write(dir.path().join("a.fcrec"), bytes(sample())).unwrap();
-    let r = common::record();
-    r.begin(&Identity {
-        pid: 4712,
-        ppid: 4711,
-        started_ns: 1_700_000_001_000_000_000,
-        exe: b"/opt/a name\x1b[31m/worker-\xff\xc3\xa9",
-        argv: b"worker\0--job=1\n2\0a-long-argument-that-does-not-fit-into-the-line\0",
-        ..identity()
-    });
-    for i in 0..1700 {
-        r.call(4096, Kind::Malloc, 16 + i % 500);
-        r.freed(4096);
-    }
-    for _ in 0..412 {
-        r.call(4096, Kind::Calloc, 10_000_000);
-        r.large(
-            4096,
-            &LargeCalloc { bytes: 10_000_000, served: Served::Reused, avoided: 9_983_616, cleared: 16_384 },
-        );
-    }
-    fs::write(dir.path().join("b.fcrec"), bytes(r)).unwrap();
-    fs::write(dir.path().join("notes.txt"), "not for us").unwrap();
-    dir
-}
-
-fn golden(name: &str, got: &Output) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    assert_eq!((text(&got.stderr), got.status.code()), ("", Some(0)));
-    if std::env::var_os("FASTCALLOC_BLESS").is_some() {
-        fs::write(&path, &got.stdout).unwrap();
-    }
-    let want = fs::read_to_string(&path).unwrap();
-    assert_eq!(text(&got.stdout), want, "{} differs", path.display());
-}
 
 #[test]
 fn golden_text() {
     let dir = two_records();
     let out = fastcalloc(dir.path(), "en_US.UTF-8", &["report", "."]);
-    golden("report.txt", &out);
+    golden("report.txt", output(&out));
     assert!(text(&out.stdout).lines().all(|l| l.chars().count() <= 80), "80 columns when piped");
 }
 
@@ -76,22 +30,51 @@ fn golden_text() {
 fn golden_ascii() {
     let dir = two_records();
     let out = fastcalloc(dir.path(), "C", &["report", "."]);
-    golden("report-ascii.txt", &out);
+    golden("report-ascii.txt", output(&out));
     assert!(out.stdout.is_ascii());
 }
 
+/// Colours come on wish, do not move a column, and never come into a file or pipe by themselves.
 #[test]
-fn golden_json() {
+fn colours() {
     let dir = two_records();
-    // Both named twice: a record counts once.
-    let out = fastcalloc(dir.path(), "C", &["report", "--format", "json", "a.fcrec", ".", "b.fcrec"]);
-    golden("report.json", &out);
-    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-    assert_eq!(json["schema"], 1);
-    let calloc = &json["processes"][1]["kinds"]["calloc"];
-    assert_eq!(calloc["calls"], 412);
-    assert_eq!(calloc["buckets"][0]["le"], 1 << 24);
-    assert_eq!(calloc["buckets"][0]["bytes"], 4_120_000_000_u64);
+    let run = |color: &str| {
+        let args = ["report", "--color", color, "."];
+        String::from_utf8(fastcalloc(dir.path(), "en_US.UTF-8", &args).stdout).unwrap()
+    };
+    let coloured = run("always");
+    assert!(coloured.contains("\x1b[1m") && coloured.contains("\x1b[36m"));
+    let mut plain = String::new();
+    let mut rest = coloured.as_str();
+    while let Some((before, after)) = rest.split_once('\x1b') {
+        plain.push_str(before);
+        rest = after.split_once('m').unwrap().1;
+    }
+    plain.push_str(rest);
+    // Its rate differs from run to run.
+    let tables = |text: &str| text.split_once("\n\n").unwrap().1.to_owned();
+    assert_eq!(tables(&plain), tables(&run("never")));
+    assert_eq!(tables(&run("auto")), tables(&run("never")));
+}
+
+/// On a terminal: its width, colours, and none of them with NO_COLOR.
+#[test]
+fn on_a_terminal() {
+    let dir = two_records();
+    let run = |setup: &str| {
+        let line = format!("stty cols 120; {setup} {} report .", env!("CARGO_BIN_EXE_fastcalloc"));
+        let mut script = Command::new("script");
+        script.args(["-qec", &line, "/dev/null"]).current_dir(dir.path());
+        script.env("LC_ALL", "C.UTF-8").env("TERM", "xterm").env_remove("NO_COLOR").stdin(Stdio::null());
+        let out = script.output().expect("this test needs script(1): install bsdutils");
+        assert!(out.status.success(), "{}", text(&out.stdout));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    assert!(run("").contains("\x1b[36m"));
+    let plain = run("NO_COLOR=1");
+    assert!(!plain.contains('\x1b'));
+    let widest = plain.lines().map(|l| l.trim_end().chars().count()).max().unwrap();
+    assert!((110..=120).contains(&widest), "{widest}");
 }
 
 #[test]
@@ -99,7 +82,65 @@ fn a_file_may_have_any_name() {
     let dir = two_records();
     fs::rename(dir.path().join("b.fcrec"), dir.path().join("renamed")).unwrap();
     let out = fastcalloc(dir.path(), "C", &["report", "renamed"]);
-    assert!(out.status.success() && text(&out.stdout).starts_with("1 process, 2,112 allocations, "));
+    assert!(output(&out).contains("\n1 process, 1 vanished, 2,112 allocations, "), "{}", output(&out));
+}
+
+/// A copy of a record is the same record; of two readings, the later counts.
+#[test]
+fn a_record_counts_once() {
+    let dir = TempDir::new().unwrap();
+    let put = |name: &str, r: &Record| fs::write(dir.path().join(name), bytes(r)).unwrap();
+    put("early.fcrec", small(7, 5, 3, Ended::Open));
+    put("late.fcrec", small(7, 5, 10, Ended::Exit));
+    put("other.fcrec", small(7, 6, 100, Ended::Exit));
+    for names in [["early.fcrec", "late.fcrec", "other.fcrec"], ["late.fcrec", "other.fcrec", "early.fcrec"]]
+    {
+        let out = fastcalloc(dir.path(), "C", &[&["report"], &names[..]].concat());
+        assert!(output(&out).starts_with("2 processes, 110 allocations, "), "{}", output(&out));
+    }
+}
+
+/// A process that goes on as another program is one process with two records.
+#[test]
+fn exec_is_one_process() {
+    let dir = TempDir::new().unwrap();
+    let put = |name: &str, r: &Record| fs::write(dir.path().join(name), bytes(r)).unwrap();
+    put("a.fcrec", small(7, 5, 1, Ended::Exec));
+    put("b.fcrec", small(7, 6, 2, Ended::Exit));
+    put("c.fcrec", small(7, 7, 4, Ended::Exit));
+    let out = fastcalloc(dir.path(), "C", &["report", "."]);
+    assert!(output(&out).starts_with("2 processes that ran 3 programs, 7 allocations, "), "{}", output(&out));
+}
+
+/// Mapped by somebody: it runs. By nobody: it is gone, whatever its pid is now.
+#[test]
+fn running_and_vanished() {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("a.fcrec");
+    fs::write(&file, bytes(small(1, 5, 1, Ended::Open))).unwrap();
+    let holder =
+        "import mmap,os,sys\nfd=os.open(sys.argv[1],os.O_RDWR)\nm=mmap.mmap(fd,65536)\nos.close(fd)\n\
+                  print('mapped',flush=True)\nsys.stdin.read()";
+    let mut child = Command::new("python3")
+        .args(["-c", holder])
+        .arg(&file)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("this test needs python3: install it");
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line)
+        .unwrap();
+    assert_eq!(line, "mapped\n");
+    let running = fastcalloc(dir.path(), "C", &["report", "--format", "json", "."]);
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    let vanished = fastcalloc(dir.path(), "C", &["report", "--format", "json", "."]);
+    for (out, state) in [(running, "running"), (vanished, "vanished")] {
+        let json: serde_json::Value = serde_json::from_str(output(&out)).unwrap();
+        assert_eq!(json["processes"][0]["ended"], "open");
+        assert_eq!(json["processes"][0]["state"], state);
+    }
 }
 
 #[test]
@@ -122,7 +163,7 @@ fn what_cannot_be_read_is_named_and_the_rest_is_shown() {
     fs::create_dir(dir.path().join("void")).unwrap();
     let out = fastcalloc(dir.path(), "C", &["report", ".", "void", "absent"]);
     assert_eq!(out.status.code(), Some(1));
-    assert!(text(&out.stdout).starts_with("2 processes, "));
+    assert!(text(&out.stdout).contains("\n2 processes, "));
     let stderr = text(&out.stderr);
     for (name, reason) in [
         ("./cut.fcrec", "cut short: 5000 of 65536 bytes; copy it again"),
@@ -132,7 +173,7 @@ fn what_cannot_be_read_is_named_and_the_rest_is_shown() {
         ("./later.fcrec", "format version 9, this program reads 1; use the fastcalloc that came with"),
         ("./damaged.fcrec", "section 1 is missing or misshapen"),
         ("./pipe.fcrec", "not a regular file"),
-        ("void", "holds no *.fcrec file"),
+        ("void", "holds no *.fcrec or *.fcrecs file"),
         ("absent", "no such file or directory"),
     ] {
         let line = stderr.lines().find(|l| l.starts_with(&format!("fastcalloc: {name}: ")));
@@ -141,10 +182,12 @@ fn what_cannot_be_read_is_named_and_the_rest_is_shown() {
     assert_eq!(stderr.lines().count(), 9, "{stderr}");
 }
 
+const FORMATS: [&str; 6] = ["text", "json", "jsonl", "openmetrics", "markdown", "html"];
+
 #[test]
 fn without_any_record_it_says_how_to_make_one() {
     let dir = TempDir::new().unwrap();
-    for format in ["text", "json"] {
+    for format in FORMATS {
         let out = fastcalloc(dir.path(), "C", &["report", "--format", format, "."]);
         assert_eq!((out.status.code(), text(&out.stdout)), (Some(1), ""));
         assert!(text(&out.stderr).contains("fastcalloc-run -o DIR COMMAND"), "{}", text(&out.stderr));
@@ -157,7 +200,7 @@ fn without_any_record_it_says_how_to_make_one() {
 #[test]
 fn closed_and_full_outputs() {
     let dir = two_records();
-    for format in ["text", "json"] {
+    for format in FORMATS {
         let start = |stdout: Stdio| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_fastcalloc"));
             command.args(["report", "--format", format, "."]).current_dir(dir.path());
@@ -176,4 +219,25 @@ fn closed_and_full_outputs() {
             text(&out.stderr)
         );
     }
+}
+
+/// A file is replaced whole, readable by a collector of another user, or stays as it was.
+#[test]
+fn into_a_file() {
+    let dir = two_records();
+    let to = |format: &str, file: &str| {
+        fastcalloc(dir.path(), "C", &["report", "--format", format, "-o", file, "a.fcrec", "b.fcrec"])
+    };
+    assert_eq!(output(&to("openmetrics", "metrics.prom")), "");
+    let file = dir.path().join("metrics.prom");
+    assert!(fs::read_to_string(&file).unwrap().ends_with("# EOF\n"));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o644, 0o644);
+    assert_eq!(output(&to("json", "metrics.prom")), "");
+    assert!(fs::read_to_string(&file).unwrap().starts_with("{\n"));
+    let failed = to("json", "absent/x");
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(text(&failed.stderr).starts_with("fastcalloc: cannot write the report: "));
+    assert!(output(&to("text", "/dev/stdout")).contains("\n2 processes, "));
+    let names = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name());
+    assert!(names.into_iter().all(|n| !n.to_string_lossy().contains("tmp")), "something was left behind");
 }

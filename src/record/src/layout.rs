@@ -1,4 +1,4 @@
-//! The bytes of the file. Depends on `bucket`, `kinds`, `top`.
+//! The bytes of the file. Depends on `bucket`, `kinds`, `top`, `trie`.
 //!
 //! ```text
 //!     0  header       fixed fields, then the table of sections that says where the rest is
@@ -10,7 +10,8 @@
 //!  6848  large        a row a bucket
 //! 12224  forwards     why large callocs went to the next allocator
 //! 12480  top          exact sizes
-//! 13248  reserved     thread names, call sites
+//! 13248  threads      names, and calls too large for a shard, a row a shard
+//! 14272  sites        sampled call stacks: head, modules, their paths, frames, sites
 //! 24576  shards       32, each the counters of one thread
 //! ```
 //!
@@ -22,6 +23,7 @@ use crate::bucket::BUCKETS;
 use crate::kinds::{EVENTS, FORWARDS, KINDS};
 use crate::sync::AtomicU64;
 use crate::top::TopEntry;
+use crate::trie::SiteRow;
 
 /// The size of a record file in bytes.
 pub const RECORD_BYTES: usize = 65536;
@@ -37,6 +39,9 @@ pub(crate) const SHARDS: usize = 32;
 pub(crate) const LARGE_COLUMNS: usize = 16;
 pub(crate) const TOP_ENTRIES: usize = 32;
 pub(crate) const SECTIONS: usize = 20;
+pub(crate) const MODULES: usize = 32;
+pub(crate) const FRAMES: usize = 512;
+pub(crate) const SITES: usize = 128;
 pub(crate) const SECTION_BYTES: usize = 24;
 
 /// Numbers of sections.
@@ -49,6 +54,12 @@ pub(crate) mod section {
     pub const EVENTS: u32 = 6;
     pub const TOTALS: u32 = 7;
     pub const OWNERS: u32 = 8;
+    pub const THREADS: u32 = 9;
+    pub const SAMPLING: u32 = 10;
+    pub const MODULES: u32 = 11;
+    pub const PATHS: u32 = 12;
+    pub const FRAMES: u32 = 13;
+    pub const SITES: u32 = 14;
     pub const HOST: u32 = 16;
     pub const LIBRARY: u32 = 17;
     pub const SETTINGS: u32 = 18;
@@ -85,7 +96,9 @@ pub(crate) struct Cell {
 pub(crate) struct Block<const B: usize> {
     pub frees: AtomicU64,
     pub failed: [AtomicU64; KINDS],
-    pub reserved: [AtomicU64; 3],
+    /// Internal: large callocs of the shard's thread.
+    pub large: AtomicU64,
+    pub reserved: [AtomicU64; 2],
     pub cells: [[Cell; B]; KINDS],
 }
 
@@ -120,6 +133,52 @@ pub(crate) struct Totals {
     pub reserved: [AtomicU64; 4],
 }
 
+/// What the threads that owned a shard are called, and their calls that the shard has no buckets for: those are in the
+/// shared block too.
+#[repr(C)]
+pub(crate) struct ThreadRow {
+    pub name: [AtomicU64; 2],
+    pub beyond: Cell,
+}
+
+/// How stacks were sampled.
+#[repr(C)]
+pub(crate) struct Sampling {
+    /// One large calloc in so many; 0 if none.
+    pub every: AtomicU64,
+    pub samples: AtomicU64,
+    /// Samples of which only the innermost frame was kept.
+    pub cut: AtomicU64,
+    /// Samples for which there was no room at all.
+    pub lost: Cell,
+    /// Internal: words of `paths` given out.
+    pub path_words: AtomicU64,
+    /// Internal: frames kept.
+    pub frames: AtomicU64,
+    pub reserved: AtomicU64,
+}
+
+/// A file that frames lie in.
+#[repr(C)]
+pub(crate) struct ModuleRow {
+    /// Not zero, and the same for the same file within a record.
+    pub key: AtomicU64,
+    /// Its first byte is the length of the rest.
+    pub build_id: [AtomicU64; 3],
+    /// Four u16: offset in `paths` in words, bytes kept, bytes there were, 0.
+    pub path: AtomicU64,
+}
+
+/// Sampled call stacks.
+#[repr(C)]
+pub(crate) struct Sites {
+    pub sampling: Sampling,
+    pub modules: [ModuleRow; MODULES],
+    pub paths: [AtomicU64; 1792 / 8],
+    pub frames: [AtomicU64; FRAMES],
+    pub rows: [SiteRow; SITES],
+}
+
 /// A record in memory, as the file has it. All zero is one that has not begun and can already count.
 #[repr(C, align(64))]
 pub struct Record {
@@ -137,7 +196,8 @@ pub struct Record {
     pub(crate) large: [[AtomicU64; LARGE_COLUMNS]; BUCKETS],
     pub(crate) forwards: [Cell; FORWARDS],
     pub(crate) top: [TopEntry; TOP_ENTRIES],
-    pub(crate) reserved: [AtomicU64; 11328 / 8],
+    pub(crate) threads: [ThreadRow; SHARDS],
+    pub(crate) sites: Sites,
     pub(crate) shards: [Block<SHARD_BUCKETS>; SHARDS],
 }
 
@@ -155,7 +215,7 @@ const fn rows<T>(id: u32, offset: usize, count: usize, columns: usize) -> Sectio
 }
 
 /// The sections that hold numbers; those of the texts depend on their lengths.
-pub(crate) const NUMBERS: [Section; 8] = [
+pub(crate) const NUMBERS: [Section; 14] = [
     rows::<Block<SHARD_BUCKETS>>(section::SHARDS, offset_of!(Record, shards), SHARDS, SHARD_BUCKETS),
     rows::<Block<BUCKETS>>(section::SHARED, offset_of!(Record, shared), 1, BUCKETS),
     rows::<[AtomicU64; LARGE_COLUMNS]>(section::LARGE, offset_of!(Record, large), BUCKETS, LARGE_COLUMNS),
@@ -164,6 +224,12 @@ pub(crate) const NUMBERS: [Section; 8] = [
     rows::<AtomicU64>(section::EVENTS, offset_of!(Record, events), EVENTS, 1),
     rows::<Totals>(section::TOTALS, offset_of!(Record, totals), 1, 4),
     rows::<AtomicU64>(section::OWNERS, offset_of!(Record, owners), SHARDS, 1),
+    rows::<ThreadRow>(section::THREADS, offset_of!(Record, threads), SHARDS, 4),
+    rows::<Sampling>(section::SAMPLING, offset_of!(Record, sites.sampling), 1, 5),
+    rows::<ModuleRow>(section::MODULES, offset_of!(Record, sites.modules), MODULES, 5),
+    rows::<AtomicU64>(section::PATHS, offset_of!(Record, sites.paths), 1792 / 8, 1),
+    rows::<AtomicU64>(section::FRAMES, offset_of!(Record, sites.frames), FRAMES, 1),
+    rows::<SiteRow>(section::SITES, offset_of!(Record, sites.rows), SITES, 3),
 ];
 
 const _: () = {
@@ -178,7 +244,9 @@ const _: () = {
     assert!(offset_of!(Record, large) == 6848);
     assert!(offset_of!(Record, forwards) == 12224);
     assert!(offset_of!(Record, top) == 12480);
-    assert!(offset_of!(Record, reserved) == 13248);
+    assert!(offset_of!(Record, threads) == 13248);
+    assert!(offset_of!(Record, sites) == 14272);
+    assert!(offset_of!(Record, sites.rows) == 21504);
     assert!(offset_of!(Record, shards) == 24576);
     assert!(size_of::<Block<SHARD_BUCKETS>>() == 1280);
     assert!(BLOCK_HEAD == 64);

@@ -24,12 +24,17 @@ mod sync;
 
 mod shard;
 mod top;
+mod trie;
 
-// Under loom the atomics have another size and cannot overlay a file, so only the two algorithms are modelled.
+// Under loom the atomics have another size and cannot overlay a file, so only the algorithms are modelled.
 #[cfg(not(all(loom, test)))]
 mod layout;
 #[cfg(not(all(loom, test)))]
 mod reader;
+#[cfg(not(all(loom, test)))]
+mod sampler;
+#[cfg(not(all(loom, test)))]
+mod sites;
 #[cfg(not(all(loom, test)))]
 mod snapshot;
 #[cfg(not(all(loom, test)))]
@@ -42,6 +47,11 @@ pub use layout::{Record, MAGIC, RECORD_BYTES, VERSION};
 #[cfg(not(all(loom, test)))]
 pub use reader::{parse, Error};
 #[cfg(not(all(loom, test)))]
-pub use snapshot::{Counts, KindCounts, LargeCounts, Snapshot, Sum, Text, TopSize, TopSizes};
+pub use sites::{Module, Site, Sites};
+#[cfg(not(all(loom, test)))]
+pub use snapshot::{
+    Counts, KindCounts, LargeCounts, Snapshot, Sum, Text, ThreadCounts, Threads, TopSize, TopSizes,
+};
+pub use trie::Frame;
 #[cfg(not(all(loom, test)))]
 pub use writer::{Identity, LargeCalloc};

@@ -1,4 +1,4 @@
-//! Bytes that nobody vouches for, to a snapshot. Depends on `layout`, `snapshot`, `bucket`, `kinds`.
+//! Bytes that nobody vouches for, to a snapshot. Depends on `layout`, `snapshot`, `sites`, `bucket`, `kinds`.
 //!
 //! Allocates nothing: texts are borrowed. Everything is found through the table of sections, so that a record of a later
 //! shim, with more sections or longer rows, is read as far as this version understands it.
@@ -8,7 +8,8 @@ use core::fmt;
 use crate::bucket::BUCKETS;
 use crate::kinds::{Ended, KINDS};
 use crate::layout::{section, BLOCK_HEAD, ENDIAN_MARK, MAGIC, SECTION_BYTES, VERSION};
-use crate::snapshot::{plus, Counts, LargeCounts, Snapshot, Sum, Text, TopSize};
+use crate::sites::Table;
+use crate::snapshot::{plus, Counts, LargeCounts, Snapshot, Sum, Text, ThreadCounts, TopSize};
 use crate::top::CHANGING;
 
 /// Sections that a table may have, and bytes that a record may have, before it is nonsense.
@@ -73,7 +74,7 @@ pub fn parse(bytes: &[u8]) -> Result<Snapshot<'_>, Error> {
         sequence: u64_at(file, 72).ok_or(Error::BadHeader)?,
         ..Snapshot::default()
     };
-    let mut seen = 0u64;
+    let (mut seen, mut beyond) = (0u64, Sum::default());
     for table_row in table(file)?.chunks_exact(field(file, 28)? as usize) {
         let id = field(table_row, 0)?;
         // Sections that are not known here are for later readers; number 0 is an unused row.
@@ -82,8 +83,12 @@ pub fn parse(bytes: &[u8]) -> Result<Snapshot<'_>, Error> {
             return Err(Error::BadSection(id));
         }
         seen |= bit;
-        read_section(&mut s, file, id, table_row)?;
+        read_section(&mut s, &mut beyond, file, id, table_row)?;
     }
+    // What threads with counters of their own did beyond these is in the shared block too.
+    let others = &mut s.threads.others.sum;
+    others.count = others.count.saturating_sub(beyond.count);
+    others.bytes = others.bytes.saturating_sub(beyond.bytes);
     match (section::SHARDS..=section::TOTALS)
         .chain(section::HOST..=section::ARGV)
         .find(|id| seen & (1 << id) == 0)
@@ -137,7 +142,13 @@ fn table(file: &[u8]) -> Result<&[u8], Error> {
     file.get(HEADER_FIELDS..end).ok_or(Error::BadHeader)
 }
 
-fn read_section<'a>(s: &mut Snapshot<'a>, file: &'a [u8], id: u32, table_row: &[u8]) -> Result<(), Error> {
+fn read_section<'a>(
+    s: &mut Snapshot<'a>,
+    beyond: &mut Sum,
+    file: &'a [u8],
+    id: u32,
+    table_row: &[u8],
+) -> Result<(), Error> {
     let bad = Error::BadSection(id);
     let number = |at| u32_at(table_row, at).map(|n| n as usize).ok_or(bad);
     let (offset, stride, count, columns) = (number(4)?, number(8)?, number(12)?, number(16)?);
@@ -153,6 +164,7 @@ fn read_section<'a>(s: &mut Snapshot<'a>, file: &'a [u8], id: u32, table_row: &[
             _ => Err(bad),
         }
     };
+    let table = |least: usize| rows(least).map(|_| Table { bytes: bytes.unwrap_or(&[]), stride });
     let text = || match bytes {
         Some(b) if stride == 1 => Ok(Text { bytes: b, whole: columns.max(b.len()) }),
         _ => Err(bad),
@@ -164,8 +176,10 @@ fn read_section<'a>(s: &mut Snapshot<'a>, file: &'a [u8], id: u32, table_row: &[
                 return Err(bad);
             }
             let cells = columns.saturating_mul(16 * KINDS);
-            for row in rows(cells.saturating_add(BLOCK_HEAD))? {
-                read_block(c, row, columns);
+            for (i, row) in rows(cells.saturating_add(BLOCK_HEAD))?.enumerate() {
+                let threads = &mut s.threads;
+                let own = if id == section::SHARDS { threads.own.get_mut(i) } else { None };
+                read_block(c, own.unwrap_or(&mut threads.others), row, columns);
             }
         }
         section::LARGE => {
@@ -200,6 +214,24 @@ fn read_section<'a>(s: &mut Snapshot<'a>, file: &'a [u8], id: u32, table_row: &[
                 plus(&mut s.top.missed, u64_at(row, 24).unwrap_or(0));
             }
         }
+        section::THREADS => {
+            for (own, row) in s.threads.own.iter_mut().zip(rows(32)?) {
+                own.name = row.first_chunk().copied().unwrap_or_default();
+                own.sum.merge(&sum_at(row, 16));
+                beyond.merge(&sum_at(row, 16));
+            }
+        }
+        section::SAMPLING => {
+            for row in rows(40)?.take(1) {
+                let word = |at| u64_at(row, at).unwrap_or(0);
+                (s.sites.every, s.sites.samples, s.sites.cut) = (word(0), word(8), word(16));
+                s.sites.lost = sum_at(row, 24);
+            }
+        }
+        section::MODULES => s.sites.modules = table(40)?,
+        section::PATHS => s.sites.paths = table(8)?.bytes,
+        section::FRAMES => s.sites.frames = table(8)?,
+        section::SITES => s.sites.rows = table(24)?,
         section::HOST => s.host = text()?,
         section::LIBRARY => s.library = text()?,
         section::SETTINGS => s.settings = text()?,
@@ -210,14 +242,18 @@ fn read_section<'a>(s: &mut Snapshot<'a>, file: &'a [u8], id: u32, table_row: &[
     Ok(())
 }
 
-fn read_block(c: &mut Counts, row: &[u8], buckets: usize) {
-    plus(&mut c.frees, u64_at(row, 0).unwrap_or(0));
+fn read_block(c: &mut Counts, thread: &mut ThreadCounts, row: &[u8], buckets: usize) {
+    let frees = u64_at(row, 0).unwrap_or(0);
+    plus(&mut c.frees, frees);
+    plus(&mut thread.frees, frees);
     for (k, kind) in c.kinds.iter_mut().enumerate() {
         let failed_at = k.saturating_add(1).saturating_mul(8);
         plus(&mut kind.failed, u64_at(row, failed_at).unwrap_or(0));
         for (b, to) in kind.buckets.iter_mut().enumerate().take(buckets) {
             let cell = k.saturating_mul(buckets).saturating_add(b);
-            to.merge(&sum_at(row, cell.saturating_mul(16).saturating_add(BLOCK_HEAD)));
+            let sum = sum_at(row, cell.saturating_mul(16).saturating_add(BLOCK_HEAD));
+            to.merge(&sum);
+            thread.sum.merge(&sum);
         }
     }
 }

@@ -8,15 +8,28 @@ use crate::sync::{AtomicU64, Ordering};
 /// How many owner words are looked at before a thread shares: one or two cache lines.
 const PROBES: usize = 8;
 
+/// A shard, and whether the thread has claimed it just now.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    pub shard: usize,
+    pub new: bool,
+}
+
 /// The shard that `thread` owns, claiming a free one if it owns none; `None` when it has to share.
 #[inline(always)]
-pub(crate) fn find(owners: &[AtomicU64], thread: usize) -> Option<usize> {
-    let thread = thread as u64;
-    let home = home(owners.len(), thread)?;
-    if owners.get(home)?.load(Ordering::Relaxed) == thread && thread != 0 {
-        return Some(home);
+pub(crate) fn find(owners: &[AtomicU64], thread: usize) -> Option<Found> {
+    match at_home(owners, thread) {
+        Some(shard) => Some(Found { shard, new: false }),
+        None => probe(owners, home(owners.len(), thread as u64)?, thread as u64),
     }
-    probe(owners, home, thread)
+}
+
+/// The shard that `thread` owns, if it is the first where one looks for it.
+#[inline(always)]
+pub(crate) fn at_home(owners: &[AtomicU64], thread: usize) -> Option<usize> {
+    let home = home(owners.len(), thread as u64)?;
+    let owner = owners.get(home)?.load(Ordering::Relaxed);
+    (owner == thread as u64 && thread != 0).then_some(home)
 }
 
 /// Where the search begins: the high bits of a product, since thread pointers differ in few bits, and those in the middle.
@@ -27,7 +40,7 @@ fn home(shards: usize, thread: u64) -> Option<usize> {
 }
 
 #[inline(never)]
-fn probe(owners: &[AtomicU64], home: usize, thread: u64) -> Option<usize> {
+fn probe(owners: &[AtomicU64], home: usize, thread: u64) -> Option<Found> {
     if thread == 0 {
         return None;
     }
@@ -38,12 +51,12 @@ fn probe(owners: &[AtomicU64], home: usize, thread: u64) -> Option<usize> {
         let mut seen = owner.load(Ordering::Relaxed);
         if seen == 0 {
             match owner.compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Some(shard),
+                Ok(_) => return Some(Found { shard, new: true }),
                 Err(now) => seen = now,
             }
         }
         if seen == thread {
-            return Some(shard);
+            return Some(Found { shard, new: false });
         }
     }
     None
@@ -70,7 +83,7 @@ mod model {
 
         fn count(&self, thread: usize) {
             match find(&self.owners, thread) {
-                Some(shard) => add_owned(&self.shards[shard], 1),
+                Some(found) => add_owned(&self.shards[found.shard], 1),
                 None => add_shared(&self.shared, 1),
             }
         }

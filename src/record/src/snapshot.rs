@@ -1,8 +1,9 @@
-//! What a record says, once read. Depends on `layout`, `bucket`, `kinds`.
+//! What a record says, once read. Depends on `layout`, `bucket`, `kinds`, `sites`.
 
 use crate::bucket::BUCKETS;
 use crate::kinds::{Ended, EVENTS, FORWARDS, KINDS};
-use crate::layout::{column, TOP_ENTRIES};
+use crate::layout::{column, SHARDS, TOP_ENTRIES};
+use crate::sites::Sites;
 
 /// A number of calls and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -170,6 +171,26 @@ pub struct TopSizes {
     pub missed: u64,
 }
 
+/// What the threads did that had one counter block, one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadCounts {
+    /// What the last of them was called, as far as was seen; zeros fill it up.
+    pub name: [u8; 16],
+    /// Calls of all kinds that gave something, and their bytes.
+    pub sum: Sum,
+    /// Calls that freed something.
+    pub frees: u64,
+}
+
+/// What the threads did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Threads {
+    /// Those with counters of their own; an unused entry has no calls.
+    pub own: [ThreadCounts; SHARDS],
+    /// All the others. They have no name.
+    pub others: ThreadCounts,
+}
+
 /// What a record says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot<'a> {
@@ -201,6 +222,10 @@ pub struct Snapshot<'a> {
     pub counts: Counts,
     /// Exact sizes of large callocs.
     pub top: TopSizes,
+    /// Who called.
+    pub threads: Threads,
+    /// Where large callocs came from, if that was sampled.
+    pub sites: Sites<'a>,
 }
 
 /// Adds, and stops at the largest number.

@@ -12,6 +12,7 @@ use crate::layout::{
     column, section, Block, Record, Section, Totals, ENDIAN_MARK, MAGIC, NUMBERS, RECORD_BYTES, SECTIONS,
     SECTION_BYTES, SHARD_BUCKETS, VERSION,
 };
+use crate::shard::Found;
 use crate::sync::{add_owned, add_shared, AtomicU64, Ordering};
 use crate::{shard, top};
 
@@ -95,16 +96,49 @@ impl Record {
         h.magic.store(u64::from_ne_bytes(MAGIC), Ordering::Release);
     }
 
-    /// Counts a call of `kind` that gave `bytes` bytes. `thread` is the caller's thread pointer, 0 if there is none.
+    /// Counts a call of `kind` that gave `bytes` bytes. `thread` is the caller's thread pointer, 0 if there is none. True if
+    /// the thread has just got counters of its own: its name is to be told by [`Record::name`].
     #[inline]
-    pub fn call(&self, thread: usize, kind: Kind, bytes: usize) {
+    pub fn call(&self, thread: usize, kind: Kind, bytes: usize) -> bool {
         let bucket = bucket_of(bytes);
         if bucket < SHARD_BUCKETS {
-            if let Some(shard) = self.shard(thread) {
-                return shard.add(kind, bucket, bytes, add_owned);
+            if let Some(own) = shard::at_home(&self.owners, thread).and_then(|shard| self.shards.get(shard)) {
+                own.add(kind, bucket, bytes, add_owned);
+                return false;
             }
         }
-        self.shared.add(kind, bucket, bytes, add_shared);
+        self.call_elsewhere(thread, kind, bytes)
+    }
+
+    /// A call of a thread that is not at home in its shard, or that a shard has no bucket for.
+    #[inline(never)]
+    fn call_elsewhere(&self, thread: usize, kind: Kind, bytes: usize) -> bool {
+        let bucket = bucket_of(bytes);
+        let Some(Found { shard, new }) = shard::find(&self.owners, thread) else {
+            self.shared.add(kind, bucket, bytes, add_shared);
+            return false;
+        };
+        if bucket < SHARD_BUCKETS {
+            if let Some(own) = self.shards.get(shard) {
+                own.add(kind, bucket, bytes, add_owned);
+            }
+        } else {
+            self.shared.add(kind, bucket, bytes, add_shared);
+            if let Some(row) = self.threads.get(shard) {
+                add_owned(&row.beyond.count, 1);
+                add_owned(&row.beyond.bytes, bytes as u64);
+            }
+        }
+        new
+    }
+
+    /// Says what a thread that has counters of its own is called; the rest of `name` is zero.
+    pub fn name(&self, thread: usize, name: &[u8; 16]) {
+        let Some(Found { shard, .. }) = shard::find(&self.owners, thread) else { return };
+        let Some(row) = self.threads.get(shard) else { return };
+        for (word, bytes) in row.name.iter().zip(name.as_chunks::<8>().0) {
+            set(word, u64::from_ne_bytes(*bytes));
+        }
     }
 
     /// Counts a call of `kind` that gave NULL.
@@ -115,17 +149,32 @@ impl Record {
         }
     }
 
-    /// Counts a call that freed something.
+    /// Counts a call that freed something. True as with [`Record::call`].
     #[inline]
-    pub fn freed(&self, thread: usize) {
-        match self.shard(thread) {
-            Some(shard) => add_owned(&shard.frees, 1),
-            None => add_shared(&self.shared.frees, 1),
+    pub fn freed(&self, thread: usize) -> bool {
+        match shard::at_home(&self.owners, thread).and_then(|shard| self.shards.get(shard)) {
+            Some(own) => {
+                add_owned(&own.frees, 1);
+                false
+            }
+            None => self.freed_elsewhere(thread),
         }
     }
 
-    /// Counts what became of a large calloc.
-    pub fn large(&self, _thread: usize, c: &LargeCalloc) {
+    #[inline(never)]
+    fn freed_elsewhere(&self, thread: usize) -> bool {
+        if let Some(Found { shard, new }) = shard::find(&self.owners, thread) {
+            if let Some(own) = self.shards.get(shard) {
+                add_owned(&own.frees, 1);
+                return new;
+            }
+        }
+        add_shared(&self.shared.frees, 1);
+        false
+    }
+
+    /// Counts what became of a large calloc. True now and then: the thread's name is to be told again, for it may have changed.
+    pub fn large(&self, thread: usize, c: &LargeCalloc) -> bool {
         let bytes = c.bytes as u64;
         let (calls, sum) = match c.served {
             Served::Fresh => (column::FRESH, column::FRESH_BYTES),
@@ -140,6 +189,12 @@ impl Record {
             &[(calls, 1), (sum, bytes), (column::AVOIDED, c.avoided), (column::CLEARED, c.cleared)],
         );
         top::add(&self.top, &self.totals.top_lock, &self.totals.top_missed, bytes);
+        let found = shard::find(&self.owners, thread);
+        found.and_then(|found| self.shards.get(found.shard)).is_some_and(|own| {
+            let before = own.large.load(Ordering::Relaxed);
+            add_owned(&own.large, 1);
+            before.is_multiple_of(16) || before.is_power_of_two()
+        })
     }
 
     /// Large blocks came into being (`added` bytes) or went (`removed` bytes). Adds before it removes.
@@ -194,11 +249,6 @@ impl Record {
         set(&self.header.ended, pair(how as u32, 0));
     }
 
-    #[inline(always)]
-    fn shard(&self, thread: usize) -> Option<&Block<SHARD_BUCKETS>> {
-        self.shards.get(shard::find(&self.owners, thread)?)
-    }
-
     fn forwarded(&self, why: Forward, bytes: u64) {
         if let Some(cell) = self.forwards.get(why as usize) {
             add_shared(&cell.count, 1);
@@ -228,7 +278,7 @@ impl<const B: usize> Block<B> {
 }
 
 /// Two u32 that lie in memory in this order.
-const fn pair(first: u32, second: u32) -> u64 {
+pub(crate) const fn pair(first: u32, second: u32) -> u64 {
     let (a, b) = (first as u64, second as u64);
     if cfg!(target_endian = "little") {
         a | b << 32
@@ -237,17 +287,22 @@ const fn pair(first: u32, second: u32) -> u64 {
     }
 }
 
-fn set(cell: &AtomicU64, value: u64) {
+pub(crate) fn set(cell: &AtomicU64, value: u64) {
     cell.store(value, Ordering::Relaxed);
 }
 
-/// Copies a text and says where it is.
-fn text(id: u32, offset: usize, to: &[AtomicU64], from: &[u8]) -> Section {
+/// Copies bytes, as many as there is room for.
+pub(crate) fn put(to: &[AtomicU64], from: &[u8]) {
     for (word, chunk) in to.iter().zip(from.chunks(8)) {
         let mut bytes = [0; 8];
         bytes.iter_mut().zip(chunk).for_each(|(b, c)| *b = *c);
         set(word, u64::from_ne_bytes(bytes));
     }
+}
+
+/// Copies a text and says where it is.
+fn text(id: u32, offset: usize, to: &[AtomicU64], from: &[u8]) -> Section {
+    put(to, from);
     let count = from.len().min(to.len().saturating_mul(8));
     Section { id, offset, stride: 1, count, columns: from.len() }
 }

@@ -84,13 +84,52 @@ fn sections_are_held_to_their_bounds() {
     assert_eq!(parse(&missing), Err(Error::BadSection(1)));
 }
 
+/// The new sections may be missing, but not misshapen; what they point at may be anything.
+#[test]
+fn sites_are_held_to_their_bounds() {
+    let file = bytes(sample());
+    let row = |id: u32| {
+        let at = |i: usize| 128 + i * 24;
+        let i = (0..20).find(|&i| file[at(i)..at(i) + 4] == id.to_ne_bytes()).unwrap();
+        (at(i), u32::from_ne_bytes(file[at(i) + 4..at(i) + 8].try_into().unwrap()) as usize)
+    };
+    for id in 9..=14 {
+        for (field, value) in [(4, u32::MAX), (8, 0), (8, 4), (12, u32::MAX)] {
+            let mut f = file.clone();
+            put(&mut f, row(id).0 + field, value);
+            assert_eq!(parse(&f), Err(Error::BadSection(id)), "section {id}, field {field} = {value}");
+        }
+        let mut without = file.clone();
+        put(&mut without, row(id).0, 0);
+        assert!(parse(&without).is_ok());
+        record_reader::run(&without);
+    }
+    let (_, frames) = row(13);
+    let mut circle = file.clone();
+    for i in 0..512 {
+        let word = 1u64 | (i as u64 + 1) << 54;
+        circle[frames + i * 8..][..8].copy_from_slice(&word.to_ne_bytes());
+    }
+    let s = parse(&circle).unwrap().sites;
+    assert!(s.iter().count() == 3 && s.iter().all(|site| s.stack(&site).count() == 64));
+    record_reader::run(&circle);
+    let mut dice = Dice(0xf00d);
+    for _ in 0..3_000 {
+        let mut f = file.clone();
+        f[13_248..24_576]
+            .iter_mut()
+            .for_each(|b| *b = if *b == 0 && dice.below(3) > 0 { 0 } else { dice.below(256) as u8 });
+        record_reader::run(&f);
+    }
+}
+
 /// A later shim may add sections and lengthen rows and the header.
 #[test]
 fn additions_are_passed_over() {
     let file = bytes(sample());
     let mut later = file.clone();
-    put(&mut later, 128 + 13 * 24, 4000);
-    put(&mut later, 128 + 13 * 24 + 4, u32::MAX);
+    put(&mut later, 128 + 19 * 24, 4000);
+    put(&mut later, 128 + 19 * 24 + 4, u32::MAX);
     later.extend_from_slice(&[0xff; 4096]);
     assert_eq!(parse(&later), parse(&file));
 }

@@ -35,6 +35,92 @@ fn a_sample_reads_back() {
 }
 
 #[test]
+fn threads_read_back() {
+    let file = bytes(sample());
+    let s = parse(&file).unwrap();
+    let named = |name: &[u8]| s.threads.own.iter().find(|t| t.name.starts_with(name)).unwrap();
+    let (first, last) = (named(b"python3\0"), named(b"sixteen-bytes-in"));
+    let own = 1 + 24 + 4096 + 4097 + 262_144 + 262_145 + (100 << 20);
+    assert_eq!((first.sum, first.frees), (Sum { count: 8, bytes: own }, 1));
+    assert_eq!((last.sum, last.frees), (Sum { count: 8, bytes: own }, 0));
+    // Of a thread without a pointer.
+    let others = s.threads.others;
+    assert_eq!((others.sum.count, others.frees), (1, 1));
+}
+
+#[test]
+fn sites_read_back() {
+    let file = bytes(sample());
+    let s = parse(&file).unwrap().sites;
+    assert_eq!((s.every, s.samples, s.cut, s.lost), (3, 4, 0, Sum::default()));
+    let module = |m: Option<u8>| m.map_or(&b"-"[..], |m| s.module(m).unwrap().path.bytes);
+    let mut got: Vec<_> = s
+        .iter()
+        .map(|site| (site.sum, s.stack(&site).map(|f| (module(f.module), f.offset)).collect::<Vec<_>>()))
+        .collect();
+    got.sort_by_key(|(sum, _)| sum.bytes);
+    let (exe, lib) = (&b"/usr/bin/python3"[..], &b"/usr/lib/libz.so.1"[..]);
+    let main = (exe, 0x1234);
+    assert_eq!(got[0], (Sum { count: 1, bytes: 200_000 }, vec![(lib, 0x99), main]));
+    assert_eq!(
+        got[1],
+        (Sum { count: 1, bytes: 300_000 }, vec![(&b"-"[..], 0x7fff_1234_5678), (lib, 0x50), main])
+    );
+    assert_eq!(got[2], (Sum { count: 2, bytes: 200 << 20 }, vec![(lib, 0x42), main]));
+    assert_eq!((s.module(0).unwrap().build_id, s.module(1).unwrap().build_id), (&[0xab; 20][..], &[][..]));
+    assert_eq!(s.module(2), None);
+}
+
+/// More of everything than there is room for: what is left out is counted, and nothing else suffers.
+#[test]
+fn sites_that_do_not_fit_are_counted() {
+    let r = record();
+    r.begin(&identity());
+    r.sampling(1);
+    let long = [b'/'; 300];
+    for key in 1..=40 {
+        assert_eq!(r.add_module(key, &[7; 64], &long).is_some(), key <= 32);
+    }
+    for site in 0..600 {
+        let stack: Vec<_> = (0..4).map(|f| Frame { module: Some(3), offset: 1 + site * 4 + f }).collect();
+        r.site(&stack, 10);
+    }
+    let file = bytes(r);
+    let s = parse(&file).unwrap().sites;
+    let mut kept = Sum::default();
+    s.iter().for_each(|site| kept.merge(&site.sum));
+    assert_eq!(s.samples, 600);
+    assert_eq!((kept.count + s.lost.count, kept.bytes + s.lost.bytes), (600, 6000));
+    assert_eq!((s.iter().count(), s.iter().filter(|i| s.stack(i).count() == 1).count()), (128, 16));
+    assert_eq!(s.cut, 600 - 112);
+    let first = s.module(0).unwrap();
+    assert_eq!((first.path.bytes.len(), first.path.whole, first.build_id.len()), (256, 300, 23));
+    assert_eq!((s.module(31).unwrap().path.bytes.len(), s.module(31).unwrap().path.whole), (0, 300));
+}
+
+#[test]
+fn sites_of_many_threads_lose_nothing() {
+    let r = record();
+    r.begin(&identity());
+    std::thread::scope(|scope| {
+        for t in 0..4u64 {
+            scope.spawn(move || {
+                for i in 0..50_000u64 {
+                    let module = r.add_module(1 + i % 5, b"", b"/lib/x");
+                    let top = Frame { module, offset: 100 + i % 20 };
+                    r.site(&[top, Frame { module: Some(0), offset: 1 + t % 2 }], 3);
+                }
+            });
+        }
+    });
+    let file = bytes(r);
+    let s = parse(&file).unwrap().sites;
+    assert_eq!((s.samples, s.cut, s.lost.count, s.iter().count()), (200_000, 0, 0, 40));
+    assert_eq!(s.iter().map(|i| i.sum.bytes).sum::<u64>(), 600_000);
+    assert!((0..5).all(|m| s.module(m).unwrap().path.bytes == b"/lib/x") && s.module(5).is_none());
+}
+
+#[test]
 fn it_counts_before_it_begins() {
     let r = record();
     r.call(1 << 12, Kind::Calloc, 10);
@@ -77,6 +163,7 @@ fn blocks_freed_that_were_never_counted_leave_nothing_alive() {
 fn threads_lose_nothing() {
     const THREADS: usize = 128;
     const ROUNDS: usize = 20_000;
+    let size = |i: usize| if i.is_multiple_of(100) { 1 << 20 } else { 8 + i % 3 };
     let r = record();
     r.begin(&identity());
     std::thread::scope(|scope| {
@@ -84,7 +171,7 @@ fn threads_lose_nothing() {
             scope.spawn(move || {
                 let thread = 0x7f00_0000_0000 + t * 0x80_1000;
                 for i in 0..ROUNDS {
-                    r.call(thread, Kind::ALL[i % KINDS], 8 + i % 3);
+                    r.call(thread, Kind::ALL[i % KINDS], size(i));
                     r.freed(thread);
                 }
                 r.large(
@@ -96,11 +183,15 @@ fn threads_lose_nothing() {
     });
     let file = bytes(r);
     let s = parse(&file).unwrap();
-    let per_thread: usize = (0..ROUNDS).map(|i| 8 + i % 3).sum();
+    let per_thread: usize = (0..ROUNDS).map(size).sum();
     let mut total = Sum::default();
     s.counts.kinds.iter().for_each(|k| total.merge(&k.total()));
     assert_eq!(total, Sum { count: (THREADS * ROUNDS) as u64, bytes: (THREADS * per_thread) as u64 });
     assert_eq!(s.counts.frees, (THREADS * ROUNDS) as u64);
+    let mut by_thread = s.threads.others.sum;
+    s.threads.own.iter().for_each(|t| by_thread.merge(&t.sum));
+    assert_eq!(by_thread, total);
+    assert!(s.threads.own.iter().filter(|t| t.frees == ROUNDS as u64).count() > 16);
     assert_eq!(s.counts.large[20].fresh, THREADS as u64);
     let top = s.top.entries[0];
     assert_eq!(top.bytes - top.error + s.top.missed, (THREADS as u64) << 20);

@@ -9,11 +9,13 @@ ctor::declarative::ctor! {
     }
 }
 
+#[cfg(target_os = "linux")]
 extern "C" fn wind_up() {
     crate::runtime::RECORDER.ended();
 }
 
 /// Run by the dynamic linker after the exit handlers (ELF gABI, "Initialization and Termination Functions").
+#[cfg(target_os = "linux")]
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static WIND_UP: extern "C" fn() = wind_up;

@@ -1,21 +1,34 @@
 //! The shared library that is put into programs.
 //!
-//! `interpose` exports the allocation functions, one line each. `runtime` is what they do: a question about the size or
-//! the address, and then the `next` allocator, or a large block ([`policy::LargeAllocator`]). `recorder` counts, if asked
+//! On Linux (`macos` tells of macOS) `interpose` exports the allocation functions, one line each. `runtime` is what they
+//! do: a question about the size or the address, and then the `next` allocator, or a large block ([`policy::LargeAllocator`]). `recorder` counts, if asked
 //! to. `init` warms up; nothing depends on it. Below an exported function nothing allocates, waits, panics, or uses
 //! thread-local storage or std: every call may be the first of the process, come from a constructor, from inside the
 //! dynamic linker, from a signal handler or the child of a fork.
 #![no_std]
 
+#[cfg(target_os = "linux")]
 mod elf;
 mod init;
+#[cfg(target_os = "linux")]
 mod interpose;
+#[cfg(target_os = "macos")]
+mod macos;
 mod message;
+#[cfg(target_os = "linux")]
 mod next;
+#[cfg(target_os = "linux")]
 mod recorder;
+#[cfg(target_os = "linux")]
 mod runtime;
 mod settings;
+#[cfg(target_os = "linux")]
+mod sites;
+#[cfg(target_os = "linux")]
 mod slow;
+
+#[cfg(target_os = "macos")]
+use macos as runtime;
 
 /// Not reached: nothing here panics. If it were, the program must not go on with half an allocation.
 #[panic_handler]

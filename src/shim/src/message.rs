@@ -1,6 +1,9 @@
 //! One line to standard error, where silence would mislead. Never to standard output, and never from a hot path.
 
+#[cfg(target_os = "linux")]
 use pal::linux::file;
+#[cfg(target_os = "macos")]
+use pal::macos::file;
 
 /// Bytes that fit in a line.
 const LINE: usize = 512;
@@ -41,11 +44,13 @@ impl Line {
 }
 
 /// A number in decimal digits.
+#[cfg(target_os = "linux")]
 pub struct Decimal {
     digits: [u8; 20],
     from: usize,
 }
 
+#[cfg(target_os = "linux")]
 impl Decimal {
     /// Of a number.
     pub fn new(mut number: u64) -> Self {
@@ -68,6 +73,7 @@ impl Decimal {
 }
 
 /// What an errno means, for the ones that a file can meet.
+#[cfg(target_os = "linux")]
 pub fn reason(errno: i32) -> &'static [u8] {
     match errno {
         libc::ENOSPC => b"No space left on device",

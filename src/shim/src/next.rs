@@ -98,8 +98,8 @@ pub enum Scope {
 }
 
 impl Next {
-    /// Finds the functions. `here` is an address in this library.
-    pub fn resolve(&self, here: usize) -> Scope {
+    /// Finds the functions, and those of the same names `before` ours. `here` is an address in this library.
+    pub fn resolve(&self, before: &Next, here: usize) -> Scope {
         let mut scope = Scope::Ours;
         let (mut index, mut passed) = (0, false);
         elf::each_object(|object| {
@@ -107,7 +107,10 @@ impl Next {
                 passed = true;
             } else if passed {
                 self.take_from(object);
-            } else if index == 0 {
+            } else {
+                before.take_from(object);
+            }
+            if index == 0 {
                 let has = |name: &CStr| object.function(name).is_some();
                 if (has(c"free") || has(c"realloc")) && !has(c"calloc") {
                     scope = Scope::Theirs;

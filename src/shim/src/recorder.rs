@@ -5,13 +5,16 @@ use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicUsize};
 
-use pal::linux::{file, syscall::syscall, Linux};
+use crate::sites::Registers;
+use pal::linux::syscall::{syscall, thread_name};
+use pal::linux::{file, Linux};
 use pal::Pal;
 use policy::options::Options;
 use policy::LargeAllocator;
-use record::{Ended, Event, Identity, Record, RECORD_BYTES};
+use record::{Ended, Event, Identity, Kind, LargeCalloc, Record, RECORD_BYTES};
 
 use crate::message::{reason, Decimal, Line};
+use crate::sites::Sampler;
 
 /// Longest path of a record.
 const PATH: usize = 1024;
@@ -32,6 +35,7 @@ pub struct Recorder {
     frees: AtomicUsize,
     /// The fork that the record belongs to, counted by the allocator.
     generation: AtomicUsize,
+    sampler: Sampler,
 }
 
 impl Recorder {
@@ -43,13 +47,15 @@ impl Recorder {
             threshold: AtomicUsize::new(0),
             frees: AtomicUsize::new(0),
             generation: AtomicUsize::new(0),
+            sampler: Sampler::new(),
         }
     }
 
     /// Makes the record; true if it is there.
-    pub fn start(&self, pattern: &'static CStr, options: &Options, pal: &Linux) -> bool {
+    pub fn start(&self, pattern: &'static CStr, options: &Options, sites: u64, pal: &Linux) -> bool {
         // Begins to watch for forks.
         let _ = pal.fork_state();
+        self.sampler.start(sites);
         self.threshold.store(options.threshold, Relaxed);
         self.pattern.store(pattern.as_ptr() as *mut u8, Relaxed);
         self.make(pattern)
@@ -118,6 +124,28 @@ impl Recorder {
         }
     }
 
+    /// Counts a call that gave something.
+    pub fn call(&self, record: &Record, thread: usize, kind: Kind, bytes: usize) {
+        if record.call(thread, kind, bytes) {
+            name(record, thread);
+        }
+    }
+
+    /// Counts a free.
+    pub fn freed(&self, record: &Record, thread: usize) {
+        if record.freed(thread) {
+            name(record, thread);
+        }
+    }
+
+    /// Counts what became of a large calloc, and looks who asked for it.
+    pub fn large(&self, record: &Record, thread: usize, calloc: &LargeCalloc, entry: Registers) {
+        if record.large(thread, calloc) {
+            name(record, thread);
+        }
+        self.sampler.sample(record, entry, calloc.bytes);
+    }
+
     /// Is a calloc of so many bytes a large one?
     pub fn is_large(&self, bytes: usize) -> bool {
         bytes >= self.threshold.load(Relaxed)
@@ -129,6 +157,7 @@ impl Recorder {
         match scratch.create(pattern) {
             Ok((record, sequence)) => {
                 scratch.introduce(record, sequence, self.threshold.load(Relaxed));
+                self.sampler.begin(record);
                 self.record.store((record as *const Record).cast_mut(), Release);
                 true
             }
@@ -143,6 +172,12 @@ impl Recorder {
             }
         }
     }
+}
+
+/// Tells the record what the thread is called by now.
+#[cold]
+fn name(record: &Record, thread: usize) {
+    record.name(thread, &thread_name());
 }
 
 /// Says that the library came alive: a byte at the end of the launcher's file, if that still exists.

@@ -18,8 +18,11 @@ use crate::{settings, slow};
 
 pub(crate) static LARGE: LargeAllocator<Linux> = LargeAllocator::new(Linux::new());
 pub(crate) static NEXT: Next = Next::new();
+/// The functions of an allocator, or of another shim, that comes before us. Calls of its names never reach us, unless it
+/// passes them on; but it may lack some that we have, and then those are asked about its blocks.
+static BEFORE: Next = Next::new();
 /// The functions of the short way: those of [`NEXT`] once ready, none while recording.
-static SHORT: Next = Next::new();
+pub(crate) static SHORT: Next = Next::new();
 pub(crate) static RECORDER: Recorder = Recorder::new();
 
 /// Callocs of so many bytes are ours. 0 until ready, and while recording: then every calloc takes the slow way.
@@ -66,7 +69,7 @@ pub(crate) fn may_be_ours(p: *mut c_void) -> bool {
 pub fn ready() -> bool {
     let state = STATE.load(Acquire);
     if state == UNRESOLVED && STATE.compare_exchange(UNRESOLVED, RESOLVING, Acquire, Acquire).is_ok() {
-        let scope = NEXT.resolve(&raw const STATE as usize);
+        let scope = NEXT.resolve(&BEFORE, &raw const STATE as usize);
         FORWARDED.store(
             if scope == Scope::Ours { NOT_FORWARDED } else { Forward::Passthrough as u32 + 1 },
             Relaxed,
@@ -98,7 +101,7 @@ fn start(settings: &settings::Settings) {
         crate::recorder::say_alive(path);
     }
     if let Some(pattern) = settings.log {
-        if RECORDER.start(pattern, &settings.options, LARGE.pal()) {
+        if RECORDER.start(pattern, &settings.options, settings.sites, LARGE.pal()) {
             return;
         }
     }
@@ -109,11 +112,16 @@ fn start(settings: &settings::Settings) {
     SHORT_BELOW.store(threshold, Release);
 }
 
+/// calloc, once [`SHORT`] is set: `interpose` asks for that.
+///
 /// # Safety
 /// As calloc.
-#[inline(always)]
-pub unsafe fn calloc(count: usize, size: usize) -> *mut c_void {
-    if let (Some(bytes), Some(calloc)) = (count.checked_mul(size), SHORT.calloc.get()) {
+pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
+    let Some(calloc) = SHORT.calloc.get() else {
+        // SAFETY: as asked. Not reached.
+        return unsafe { slow::calloc(count, size, 0, 0, 0) };
+    };
+    if let Some(bytes) = count.checked_mul(size) {
         if bytes < SHORT_BELOW.load(Relaxed) {
             // SAFETY: the next allocator's calloc.
             let p = unsafe { calloc(count, size) };
@@ -122,8 +130,8 @@ pub unsafe fn calloc(count: usize, size: usize) -> *mut c_void {
             }
         }
     }
-    // SAFETY: as asked.
-    unsafe { slow::calloc(count, size) }
+    // SAFETY: as asked. Nothing is recorded, so that nobody wants to know where it is called from.
+    unsafe { slow::calloc(count, size, 0, 0, 0) }
 }
 
 /// # Safety
@@ -172,13 +180,28 @@ pub unsafe fn realloc(p: *mut c_void, size: usize) -> *mut c_void {
     }
 }
 
+/// free under names that an allocator before us may lack.
+///
 /// # Safety
-/// As reallocarray.
-pub unsafe fn reallocarray(p: *mut c_void, count: usize, size: usize) -> *mut c_void {
-    match count.checked_mul(size) {
+/// As free.
+pub unsafe fn free_anybodys(p: *mut c_void) {
+    match BEFORE.free.get() {
+        // SAFETY: what is ours comes back to us, since then it is a shim that passes on.
+        Some(free) => unsafe { free(p) },
         // SAFETY: as asked.
-        Some(bytes) => unsafe { realloc(p, bytes) },
-        None => slow::refuse(Kind::Realloc),
+        None => unsafe { free(p) },
+    }
+}
+
+/// # Safety
+/// As reallocarray, which an allocator before us may lack.
+pub unsafe fn reallocarray(p: *mut c_void, count: usize, size: usize) -> *mut c_void {
+    match (count.checked_mul(size), BEFORE.realloc.get()) {
+        // SAFETY: as in `free_anybodys`.
+        (Some(bytes), Some(realloc)) => unsafe { realloc(p, bytes) },
+        // SAFETY: as asked.
+        (Some(bytes), None) => unsafe { realloc(p, bytes) },
+        (None, _) => slow::refuse(Kind::Realloc),
     }
 }
 

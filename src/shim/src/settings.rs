@@ -6,8 +6,33 @@ use policy::options::{self, Options};
 
 use crate::message::Line;
 
-unsafe extern "C" {
-    static environ: *const *const c_char;
+#[cfg(target_os = "linux")]
+fn environment() -> *const *const c_char {
+    unsafe extern "C" {
+        static environ: *const *const c_char;
+    }
+    // SAFETY: a word that the C library owns; it is read once.
+    unsafe { (&raw const environ).read_volatile() }
+}
+
+/// Libraries have no `environ` on macOS (environ(7)).
+#[cfg(target_os = "macos")]
+fn environment() -> *const *const c_char {
+    unsafe extern "C" {
+        fn _NSGetEnviron() -> *const *const *const c_char;
+    }
+    // SAFETY: gives the address of a word that libSystem owns; it is read once.
+    unsafe { _NSGetEnviron().read_volatile() }
+}
+
+/// Privileges that the caller has not got are no place for the caller's file names (secure_getenv(3)).
+fn is_privileged() -> bool {
+    // SAFETY: takes a number, gives a number.
+    #[cfg(target_os = "linux")]
+    return unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
+    // SAFETY: takes nothing, gives a number (issetugid(2)).
+    #[cfg(target_os = "macos")]
+    return unsafe { libc::issetugid() } != 0;
 }
 
 /// What the environment says.
@@ -18,21 +43,20 @@ pub struct Settings {
     pub off: bool,
     /// Where to record.
     pub log: Option<&'static CStr>,
+    /// Sample the call stack of one large calloc in so many; 0 of none.
+    pub sites: u64,
     /// Where to say that we are here.
     pub alive: Option<&'static CStr>,
 }
 
 /// Reads the environment. `None`: it is not there yet (the C library has not started).
 pub fn read() -> Option<Settings> {
-    // SAFETY: a word that the C library owns; it is read once.
-    let mut entry = unsafe { (&raw const environ).read_volatile() };
+    let mut entry = environment();
     if entry.is_null() {
         return None;
     }
-    let mut settings = Settings { options: Options::DEFAULT, off: false, log: None, alive: None };
-    // SAFETY: takes a number, gives a number.
-    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
-        // Privileges that the caller has not got are no place for the caller's file names (secure_getenv(3)).
+    let mut settings = Settings { options: Options::DEFAULT, off: false, log: None, sites: 0, alive: None };
+    if is_privileged() {
         return Some(settings);
     }
     loop {
@@ -66,6 +90,7 @@ fn set(settings: &mut Settings, variable: &'static [u8]) {
         b"RETAIN" => size(name, text, &mut settings.options.retain),
         b"DISABLE" => settings.off = text != b"0",
         b"LOG" => settings.log = Some(value),
+        b"SITES" => number(name, text, &mut settings.sites),
         b"ALIVE" => settings.alive = Some(value),
         _ => {}
     }
@@ -83,5 +108,13 @@ fn size(name: &[u8], text: &[u8], to: &mut usize) {
             b" is not a size such as 128K or 64M; using the default",
         ])
         .send(),
+    }
+}
+
+fn number(name: &[u8], text: &[u8], to: &mut u64) {
+    let value = core::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    match value {
+        Some(number) => *to = number,
+        None => Line::new(&[b"FASTCALLOC_", name, b"=", text, b" is not a number; ignored"]).send(),
     }
 }

@@ -4,10 +4,11 @@
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
+use crate::sites::Registers;
 use pal::Pal;
 use policy::request::HEADER;
 use policy::{Given, Moved};
-use record::{Forward, Kind, Served};
+use record::{Forward, Kind, LargeCalloc, Served};
 
 use crate::runtime::{may_be_ours, ready, threshold, why_forwarded, LARGE, NEXT, RECORDER};
 
@@ -36,7 +37,7 @@ fn count(kind: Kind, bytes: usize, p: *mut c_void) -> *mut c_void {
         if p.is_null() {
             record.failed(thread(), kind);
         } else {
-            record.call(thread(), kind, bytes);
+            RECORDER.call(record, thread(), kind, bytes);
         }
     }
     p
@@ -57,13 +58,21 @@ fn attempt(kind: Kind, bytes: usize, next: impl Fn() -> Option<*mut c_void>) -> 
     count(kind, bytes, p)
 }
 
-pub unsafe fn calloc(count: usize, size: usize) -> *mut c_void {
+/// calloc, told where it was entered from: see [`Registers`].
+pub unsafe extern "C" fn calloc(
+    count: usize,
+    size: usize,
+    returns: usize,
+    frame: usize,
+    stack: usize,
+) -> *mut c_void {
+    let entry = Registers { returns, stack, frame };
     let Some(bytes) = count.checked_mul(size) else { return refuse(Kind::Calloc) };
     let known = ready();
     let mut why = why_forwarded();
     if known && bytes >= threshold() {
         if let Some(given) = LARGE.calloc(bytes) {
-            return large(bytes, given);
+            return large(bytes, given, entry);
         }
         why = Some(Forward::MapFailed);
     }
@@ -71,21 +80,21 @@ pub unsafe fn calloc(count: usize, size: usize) -> *mut c_void {
     let p = attempt(Kind::Calloc, bytes, || NEXT.calloc.get().map(|calloc| unsafe { calloc(count, size) }));
     if let (Some(record), Some(why), true) = (RECORDER.get(&LARGE), why, RECORDER.is_large(bytes)) {
         let served = Served::Forwarded(why);
-        record.large(thread(), &record::LargeCalloc { bytes, served, avoided: 0, cleared: 0 });
+        RECORDER.large(record, thread(), &LargeCalloc { bytes, served, avoided: 0, cleared: 0 }, entry);
     }
     p
 }
 
-fn large(bytes: usize, given: Given) -> *mut c_void {
+fn large(bytes: usize, given: Given, entry: Registers) -> *mut c_void {
     if let Some(record) = RECORDER.get(&LARGE) {
         let (served, avoided) = if given.fresh {
             (Served::Fresh, 0)
         } else {
             (Served::Reused, bytes.saturating_sub(given.cleared) as u64)
         };
-        record.call(thread(), Kind::Calloc, bytes);
-        record
-            .large(thread(), &record::LargeCalloc { bytes, served, avoided, cleared: given.cleared as u64 });
+        RECORDER.call(record, thread(), Kind::Calloc, bytes);
+        let calloc = LargeCalloc { bytes, served, avoided, cleared: given.cleared as u64 };
+        RECORDER.large(record, thread(), &calloc, entry);
         // SAFETY: the block is not out of our hands yet.
         record.large_live(unsafe { our_size(given.addr as *mut c_void) }.unwrap_or(bytes) as u64, 0);
     }
@@ -106,7 +115,7 @@ unsafe fn our_size(p: *mut c_void) -> Option<usize> {
 
 pub unsafe fn free(p: *mut c_void) {
     if let (Some(record), false) = (RECORDER.get(&LARGE), p.is_null()) {
-        record.freed(thread());
+        RECORDER.freed(record, thread());
         // SAFETY: the caller holds the block.
         if let Some(bytes) = unsafe { our_size(p) } {
             // SAFETY: as above.

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use fastcalloc_launcher::report::command::{self as report, ReportArgs};
+use fastcalloc_launcher::{check, diff, fold, merge, report::command as report, top};
 
 /// Read the records that fastcalloc-run and the fastcalloc library make
 #[derive(Parser)]
@@ -15,11 +15,21 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Report(ReportArgs),
+    Report(report::ReportArgs),
+    Merge(merge::MergeArgs),
+    Diff(diff::DiffArgs),
+    Check(check::CheckArgs),
+    Top(top::TopArgs),
+    Fold(fold::FoldArgs),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Report(args) => report::run(&args),
+        Command::Merge(args) => merge::run(&args),
+        Command::Diff(args) => diff::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Fold(args) => fold::run(&args),
     }
 }

@@ -11,13 +11,15 @@ use super::Loaded;
 /// Below so many bytes nothing is worth a sentence.
 const WORTH: u64 = 64 << 20;
 
-/// What the report comes down to. `clear_rate` measures how many bytes a second are cleared here; it is asked only if needed.
-pub fn advice(loaded: &Loaded, unicode: bool, clear_rate: impl FnOnce() -> f64) -> Option<String> {
+/// What the report comes down to. `clear_rate` measures how many bytes a second are cleared
+/// here in blocks of so many bytes; it is asked only if needed.
+pub fn advice(loaded: &Loaded, unicode: bool, clear_rate: impl FnOnce(u64) -> f64) -> Option<String> {
     let total = loaded.total();
     let best = best(loaded);
     let spared = best.as_ref().map_or(0, |b| b.large.avoided);
     let forwards = Forward::ALL.iter().map(|f| (*f, total.forwards[*f as usize]));
-    if let Some((why, sum)) = forwards.max_by_key(|(_, s)| s.bytes).filter(|(_, s)| s.bytes >= WORTH.max(spared))
+    if let Some((why, sum)) =
+        forwards.max_by_key(|(_, s)| s.bytes).filter(|(_, s)| s.bytes >= WORTH.max(spared))
     {
         let what = if sum.count == 1 { "large calloc" } else { "large callocs" };
         return Some(format!(
@@ -40,7 +42,8 @@ pub fn advice(loaded: &Loaded, unicode: bool, clear_rate: impl FnOnce() -> f64) 
     }
     match (l.avoided >= WORTH, seen != 0) {
         (true, looked) => {
-            let rate = clear_rate();
+            // The middle of the bucket.
+            let rate = clear_rate(upper_bound(bucket) / 4 * 3);
             let begin = if looked { "; an" } else { " came from reused memory: an" };
             said.push_str(&format!(
                 "{begin} allocator that clears what it reuses would have cleared {} more, about {} (estimated: {}/s here and now).",
@@ -80,7 +83,9 @@ fn calls(l: &LargeCounts) -> String {
 fn because(why: Forward) -> &'static str {
     match why {
         Forward::Off => "the library was switched off",
-        Forward::TableFull => "the table of blocks was full; a higher --threshold leaves room for the largest",
+        Forward::TableFull => {
+            "the table of blocks was full; a higher --threshold leaves room for the largest"
+        }
         Forward::Resolving => "they came before the library was ready",
         Forward::Limit => "a resource limit or overcommit mode left no room; see ulimit -v and ulimit -d",
         Forward::MapFailed => "the kernel refused the mappings; see vm.max_map_count and the memory limits",
@@ -108,7 +113,7 @@ fn range(bucket: usize) -> String {
 /// A number of two significant digits.
 fn significant(n: f64) -> String {
     match n {
-        n if n == 0.0 => "0".into(),
+        0.0 => "0".into(),
         n if n >= 10.0 => format!("{n:.0}"),
         n if n >= 1.0 => format!("{n:.1}"),
         n => {
@@ -126,18 +131,20 @@ fn seconds(s: f64) -> String {
     }
 }
 
-/// Bytes a second at which this machine clears memory that is mapped but not in its caches: the best of a few rounds.
+/// Bytes a second at which this machine clears a block of `size` bytes that it has cleared before: the median of some rounds.
 #[must_use]
-pub fn measured_clear_rate() -> f64 {
-    const BYTES: usize = 32 << 20;
-    let mut block = vec![1u8; BYTES];
-    let rounds = (0..4).map(|_| {
+pub fn measured_clear_rate(size: u64) -> f64 {
+    // Larger ones need long to measure, smaller ones are not large callocs.
+    let size = size.clamp(128 << 10, 96 << 20) as usize;
+    let mut block = vec![1u8; size];
+    let mut rates = [(); 7].map(|()| {
         let start = Instant::now();
         block.fill(0);
         std::hint::black_box(&mut block);
-        start.elapsed().as_secs_f64()
+        size as f64 / start.elapsed().as_secs_f64().max(1e-9)
     });
-    BYTES as f64 / rounds.fold(f64::INFINITY, f64::min).max(1e-9)
+    rates.sort_by(f64::total_cmp);
+    rates[rates.len() / 2]
 }
 
 #[cfg(test)]
@@ -154,7 +161,7 @@ mod tests {
     }
 
     fn say(l: LargeCounts) -> Option<String> {
-        advice(&loaded(l), true, || (4u64 << 30) as f64)
+        advice(&loaded(l), true, |_| (4u64 << 30) as f64)
     }
 
     #[test]
@@ -174,10 +181,13 @@ mod tests {
             "412 callocs of 64-128 MiB by python3 wrote 0.020 % of what they asked for; an allocator that clears what it \
              reuses would have cleared 40.0 GiB more, about 10 s (estimated: 4.0 GiB/s here and now)."
         );
-        let sampled = say(LargeCounts { scanned: 41, ..l }).unwrap();
-        assert!(sampled.contains("asked for (10 % of the frees scanned); an"), "{sampled}");
+        let sampled = say(LargeCounts { scanned: 103, ..l }).unwrap();
+        assert!(sampled.contains("asked for (25 % of the frees scanned); an"), "{sampled}");
         let unseen = say(LargeCounts { scanned: 0, untouched: 0, written: 0, ..l }).unwrap();
-        assert!(unseen.starts_with("412 callocs of 64-128 MiB by python3 came from reused memory: an"), "{unseen}");
+        assert!(
+            unseen.starts_with("412 callocs of 64-128 MiB by python3 came from reused memory: an"),
+            "{unseen}"
+        );
         let fresh = say(LargeCounts { avoided: 0, ..l }).unwrap();
         assert!(fresh.ends_with("wrote 0.020 % of what they asked for."), "{fresh}");
     }
@@ -194,16 +204,25 @@ mod tests {
     fn why_they_went_below() {
         let mut l = loaded(LargeCounts { forwarded: 3, ..LargeCounts::default() });
         l.processes[0].counts.forwards[Forward::Limit as usize] = Sum { count: 3, bytes: 3 << 30 };
-        let said = advice(&l, true, || unreachable!()).unwrap();
-        assert!(said.starts_with("3 large callocs (3.0 GiB) went to the allocator below: a resource limit"), "{said}");
+        let said = advice(&l, true, |_| unreachable!()).unwrap();
+        assert!(
+            said.starts_with("3 large callocs (3.0 GiB) went to the allocator below: a resource limit"),
+            "{said}"
+        );
     }
 
     #[test]
     fn units() {
         assert_eq!((range(20).as_str(), range(27).as_str()), ("512 KiB-1 MiB", "64-128 MiB"));
         assert_eq!(range(BUCKETS - 1), "more than 1 TiB");
-        assert_eq!((significant(0.0204), significant(12.3), significant(1.0)), ("0.020".into(), "12".into(), "1.0".into()));
-        assert_eq!((seconds(0.01), seconds(6.0), seconds(600.0)), ("10 ms".into(), "6.0 s".into(), "10 minutes".into()));
-        assert!(measured_clear_rate() > 1e6);
+        assert_eq!(
+            (significant(0.0204), significant(12.3), significant(1.0)),
+            ("0.020".into(), "12".into(), "1.0".into())
+        );
+        assert_eq!(
+            (seconds(0.01), seconds(6.0), seconds(600.0)),
+            ("10 ms".into(), "6.0 s".into(), "10 minutes".into())
+        );
+        assert!(measured_clear_rate(1 << 20) > 1e6);
     }
 }

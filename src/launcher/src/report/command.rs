@@ -8,9 +8,10 @@ use clap::{Args, ValueEnum};
 
 use super::output::deliver;
 use super::{
-    load_paths, render_html, render_json, render_jsonl, render_markdown, render_openmetrics, render_text, Color,
-    Loaded, Style, EXTENSION,
+    load_paths, render_html, render_json, render_jsonl, render_markdown, render_openmetrics, render_text,
+    Color, Loaded, Style, EXTENSION,
 };
+use crate::sites;
 
 /// Show what was recorded
 #[derive(Args, Debug)]
@@ -27,6 +28,9 @@ pub struct ReportArgs {
     /// When to use colours in text
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
     color: Color,
+    /// Show where large callocs came from, in text; looks functions, files and lines up
+    #[arg(long)]
+    sites: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -43,6 +47,10 @@ enum Format {
     Markdown,
     /// A page with plots, in one file
     Html,
+    /// Call stacks of large callocs, a line each with its bytes, for flame graphs
+    Folded,
+    /// The same for pprof, gzipped
+    Pprof,
 }
 
 /// Shows what can be read on stdout and says on stderr what cannot. Status 1 if anything could not.
@@ -52,19 +60,35 @@ pub fn run(args: &ReportArgs) -> ExitCode {
     if !complete(&loaded) {
         return ExitCode::FAILURE;
     }
+    let of_sites = matches!(args.format, Format::Folded | Format::Pprof);
+    if of_sites && loaded.processes.iter().all(|p| p.stacks.is_none()) {
+        complain(
+            "no call stacks were sampled; record with `fastcalloc-run --sites`, or set FASTCALLOC_SITES=1",
+        );
+        return ExitCode::FAILURE;
+    }
     let write = |out: &mut dyn Write| match args.format {
         Format::Text => {
             let mut style = Style::with(&io::stdout(), args.color);
             if args.output.is_some() && args.color == Color::Auto {
                 style.color = false;
             }
-            render_text(out, &loaded, &style)
+            render_text(out, &loaded, &style)?;
+            if args.sites {
+                return sites::render_sites(out, &loaded, &style);
+            }
+            sites::hint(out, &loaded)
         }
         Format::Json => render_json(out, &loaded),
         Format::Jsonl => render_jsonl(out, &loaded),
         Format::Openmetrics => render_openmetrics(out, &loaded),
         Format::Markdown => render_markdown(out, &loaded),
         Format::Html => render_html(out, &loaded),
+        Format::Folded => sites::render_folded(out, &sites::profile(&loaded)),
+        Format::Pprof => {
+            let started_ns = loaded.processes.iter().map(|p| p.started_ns).min().unwrap_or(0);
+            sites::render_pprof(out, &sites::profile(&loaded), started_ns)
+        }
     };
     if !written(deliver(args.output.as_deref(), write)) || !loaded.problems.is_empty() {
         return ExitCode::FAILURE;

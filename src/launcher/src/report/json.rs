@@ -8,6 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use record::{upper_bound, Counts, Ended, Event, Forward, Kind, LargeCounts, BUCKETS};
 use serde::Serialize;
 
+use super::callers::Thread;
 use super::stats::large_total;
 use super::{Loaded, Process};
 
@@ -50,6 +51,16 @@ struct ProcessJson<'a> {
     events: BTreeMap<&'static str, u64>,
     top_sizes: Vec<TopSize>,
     top_sizes_missed_bytes: u64,
+    threads: &'a [Thread],
+    other_threads: ThreadSum,
+}
+
+/// All threads without counters of their own.
+#[derive(Serialize)]
+struct ThreadSum {
+    calls: u64,
+    bytes: u64,
+    frees: u64,
 }
 
 #[derive(Serialize)]
@@ -184,6 +195,12 @@ fn process(p: &Process) -> ProcessJson<'_> {
             .collect(),
         top_sizes,
         top_sizes_missed_bytes: p.top.missed,
+        threads: &p.threads,
+        other_threads: ThreadSum {
+            calls: p.other_threads.calls,
+            bytes: p.other_threads.bytes,
+            frees: p.other_threads.frees,
+        },
     }
 }
 

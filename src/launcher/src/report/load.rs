@@ -114,7 +114,9 @@ impl Loader {
     /// All that was found, oldest first.
     #[must_use]
     pub fn finish(mut self) -> Loaded {
-        self.loaded.processes.sort_by_cached_key(|p| (p.started_ns, p.pid, p.sequence, p.ppid, p.host.clone()));
+        self.loaded
+            .processes
+            .sort_by_cached_key(|p| (p.started_ns, p.pid, p.sequence, p.ppid, p.host.clone()));
         self.loaded
     }
 
@@ -132,7 +134,9 @@ impl Loader {
         let mut file: File = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
         let meta = file.metadata()?;
         if !meta.is_file() {
-            return Err(io::Error::other("not a regular file; give record files or directories that hold them"));
+            return Err(io::Error::other(
+                "not a regular file; give record files or directories that hold them",
+            ));
         }
         if !self.files.insert((meta.dev(), meta.ino())) {
             return Ok(());

@@ -92,8 +92,14 @@ pub fn render_markdown(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
     for (sum, p) in by_bytes(&loaded.processes).into_iter().take(TOP) {
         let calloc = p.counts.kinds[Kind::Calloc as usize].total().bytes;
         let program = code(&plain(&p.command(), 80, true));
-        let cells =
-            [p.pid.to_string(), number(sum.count), bytes(sum.bytes), bytes(calloc), p.state().into(), program];
+        let cells = [
+            p.pid.to_string(),
+            number(sum.count),
+            bytes(sum.bytes),
+            bytes(calloc),
+            p.state().into(),
+            program,
+        ];
         row(out, &cells)?;
     }
     if let Some(more) = loaded.processes.len().checked_sub(TOP).filter(|n| *n != 0) {

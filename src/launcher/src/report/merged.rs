@@ -3,12 +3,14 @@
 //! Sparse and exact: all numbers of a record, a few hundred bytes to a few KiB a process instead of 64 KiB. A header line tells
 //! the version, a last line how many records there are, so that a file that was cut short is noticed.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use record::{Counts, Ended, LargeCounts, Sum, TopSize, TopSizes};
 use serde::{Deserialize, Serialize};
 
+use super::callers::{Stacks, Thread};
 use super::process::{Life, Process};
 
 const START: &[u8] = b"{\"fastcalloc_records\":";
@@ -52,6 +54,12 @@ struct Line {
     peak: u64,
     top: Vec<(u64, u64, u64)>,
     top_missed: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    threads: Vec<Thread>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    other_threads: Option<Thread>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stacks: Option<Box<Stacks>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -132,6 +140,9 @@ pub fn line(p: &Process) -> String {
         peak: c.peak,
         top,
         top_missed: p.top.missed,
+        threads: p.threads.clone(),
+        other_threads: (p.other_threads != Thread::default()).then(|| p.other_threads.clone()),
+        stacks: p.stacks.clone(),
     };
     // Maps with odd keys and numbers that are not finite are what serde_json refuses; there are none.
     serde_json::to_string(&line).unwrap_or_default()
@@ -151,6 +162,21 @@ pub fn write<'a>(out: &mut dyn Write, processes: impl Iterator<Item = &'a Proces
     }
     serde_json::to_writer(&mut *out, &Tail { records })?;
     writeln!(out)
+}
+
+/// How many records a merged file says that it has.
+///
+/// # Errors
+/// Those of the file system, and that it does not say so at its end.
+pub fn tail(path: &Path) -> io::Result<u64> {
+    const MOST: u64 = 64;
+    let mut file = File::open(path)?;
+    let bytes = file.metadata()?.len();
+    file.seek(SeekFrom::Start(bytes.saturating_sub(MOST)))?;
+    let mut text = Vec::new();
+    file.take(MOST).read_to_end(&mut text)?;
+    let last = text.trim_ascii_end().rsplit(|b| *b == b'\n').next().unwrap_or_default();
+    Ok(serde_json::from_slice::<Tail>(last)?.records)
 }
 
 /// Reads a merged file record by record. The inner error says how the file is damaged; what came before the damage was given.
@@ -249,5 +275,8 @@ fn process(path: &Path, line: Line) -> Process {
         argv_truncated: line.argv_truncated,
         counts: Box::new(c),
         top: Box::new(top),
+        threads: line.threads,
+        other_threads: line.other_threads.unwrap_or_default(),
+        stacks: line.stacks,
     }
 }

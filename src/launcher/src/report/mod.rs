@@ -3,12 +3,13 @@
 //! [`load_paths`] reads; each format has a module with a `render_` function; [`command`] is the subcommand around them.
 
 mod advice;
+pub mod callers;
 pub mod command;
 pub mod draw;
 mod html;
 mod json;
 pub mod load;
-mod markdown;
+pub mod markdown;
 pub mod merged;
 mod openmetrics;
 pub mod output;
@@ -27,3 +28,28 @@ pub use openmetrics::render_openmetrics;
 pub use process::Process;
 pub use style::{Color, Ink, Style};
 pub use text::{headline, render_text};
+
+#[cfg(test)]
+pub mod testing {
+    //! Records for unit tests.
+
+    use std::ptr::NonNull;
+
+    use record::{Identity, Kind, Record, RECORD_BYTES};
+
+    /// The bytes of a record with `calls` mallocs.
+    pub fn record(calls: u64) -> Vec<u8> {
+        #[repr(align(64))]
+        struct Space(#[allow(dead_code)] [u8; RECORD_BYTES]); // reached by its address
+        let space = NonNull::from(Box::leak(Box::new(Space([0; RECORD_BYTES])))).cast::<u8>();
+        // SAFETY: aligned, zero, of the right size, never freed, and reached through the record alone until the last line.
+        unsafe {
+            let record = Record::at(space);
+            record.begin(&Identity { pid: 1, started_ns: 1, exe: b"/bin/x", ..Default::default() });
+            for _ in 0..calls {
+                record.call(0, Kind::Malloc, 10);
+            }
+            std::slice::from_raw_parts(space.as_ptr(), RECORD_BYTES).to_vec()
+        }
+    }
+}

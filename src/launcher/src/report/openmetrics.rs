@@ -203,7 +203,11 @@ const FAMILIES: &[Family] = &[
 ];
 
 fn served(values: [u64; 3]) -> Vec<(String, Value)> {
-    ["fresh", "reused", "forwarded"].iter().zip(values).map(|(s, n)| (label("served", s), Number(n))).collect()
+    ["fresh", "reused", "forwarded"]
+        .iter()
+        .zip(values)
+        .map(|(s, n)| (label("served", s), Number(n)))
+        .collect()
 }
 
 fn states(text: &mut String, loaded: &Loaded) {

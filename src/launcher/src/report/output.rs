@@ -8,10 +8,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// Those of the file system and of `write`.
-pub fn deliver(
-    path: Option<&Path>,
-    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-) -> io::Result<()> {
+pub fn deliver(path: Option<&Path>, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let Some(path) = path else {
         let mut out = BufWriter::new(io::stdout().lock());
         write(&mut out)?;
@@ -40,8 +37,11 @@ pub fn replace(
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let permissions = std::fs::Permissions::from_mode(mode);
-    let file =
-        tempfile::Builder::new().prefix(".fastcalloc.").suffix(".tmp").permissions(permissions).tempfile_in(dir)?;
+    let file = tempfile::Builder::new()
+        .prefix(".fastcalloc.")
+        .suffix(".tmp")
+        .permissions(permissions)
+        .tempfile_in(dir)?;
     let mut out = BufWriter::new(file);
     write(&mut out)?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;

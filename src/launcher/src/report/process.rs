@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use record::{Counts, Ended, Snapshot, Sum, Text, TopSizes};
 
+use super::callers::{self, Stacks, Thread};
 use super::merged;
 
 /// One record: a process, or a part of its life between two execs.
@@ -44,6 +45,12 @@ pub struct Process {
     pub counts: Box<Counts>,
     /// Exact sizes of large callocs.
     pub top: Box<TopSizes>,
+    /// The threads with the most bytes.
+    pub threads: Vec<Thread>,
+    /// All other threads.
+    pub other_threads: Thread,
+    /// Where large callocs came from, if that was sampled.
+    pub stacks: Option<Box<Stacks>>,
 }
 
 /// Whether a process that said nothing of its end is still there.
@@ -75,6 +82,7 @@ impl Process {
     pub fn new(path: &Path, s: &Snapshot<'_>) -> Self {
         let text = |t: &Text<'_>| String::from_utf8_lossy(t.bytes).into_owned();
         let argv = s.argv.bytes.strip_suffix(&[0]).unwrap_or(s.argv.bytes);
+        let (threads, other_threads) = callers::threads(s);
         let argv = if argv.is_empty() { Vec::new() } else { argv.split(|b| *b == 0).collect() };
         Process {
             path: path.to_owned(),
@@ -94,6 +102,9 @@ impl Process {
             argv_truncated: s.argv.whole > s.argv.bytes.len(),
             counts: Box::new(s.counts.clone()),
             top: Box::new(s.top),
+            threads,
+            other_threads,
+            stacks: callers::stacks(s),
         }
     }
 

@@ -4,7 +4,10 @@
 //! that holds for other users' processes and in any pid namespace. Where leases do not help (network and overlay file
 //! systems, other users' files) `/proc` must do, and that only for processes that it shows under the pid of the record.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
+use std::io;
+#[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
@@ -24,15 +27,17 @@ pub fn held(file: &File) -> Option<bool> {
         0x2fc1_2fc1, // ZFS
         0x8584_58f6, // ramfs
     ];
+    // asm-generic/fcntl.h; libc does not name it.
+    const F_SETSIG: libc::c_int = 10;
     let kind = rustix::fs::fstatfs(file).ok()?.f_type;
     if !COUNTING.contains(&kind) {
         return None;
     }
     // Whoever opens the file for writing meanwhile makes the kernel signal us: let it be a signal that is ignored.
     // SAFETY: fcntl with a descriptor that is open and numbers alone.
-    let lease = |what| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, what) };
+    let lease = |what: libc::c_int| unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, what) };
     // SAFETY: as above.
-    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETSIG, libc::SIGURG) } != 0 {
+    if unsafe { libc::fcntl(file.as_raw_fd(), F_SETSIG, libc::SIGURG) } != 0 {
         return None;
     }
     if lease(libc::F_RDLCK) == 0 {
@@ -52,6 +57,33 @@ pub fn held(_file: &File) -> Option<bool> {
     None
 }
 
+/// The last components of all paths that are mapped by any process; `None` if some process does not show what it maps.
+#[must_use]
+pub fn mapped_names() -> Option<HashSet<Vec<u8>>> {
+    let mut names = HashSet::new();
+    for entry in fs::read_dir("/proc").ok()? {
+        let path = entry.ok()?.path();
+        let is_process =
+            path.file_name().is_some_and(|n| n.as_encoded_bytes().iter().all(u8::is_ascii_digit));
+        if !is_process {
+            continue;
+        }
+        let maps = match fs::read(path.join("maps")) {
+            Ok(maps) => maps,
+            // It ended.
+            Err(e) if e.kind() == io::ErrorKind::NotFound || e.raw_os_error() == Some(libc::ESRCH) => {
+                continue
+            }
+            Err(_) => return None,
+        };
+        for line in maps.split(|b| *b == b'\n') {
+            let name = line.rsplit(|b| *b == b'/').next().unwrap_or_default();
+            names.insert(name.strip_suffix(b" (deleted)").unwrap_or(name).to_owned());
+        }
+    }
+    Some(names)
+}
+
 /// What `/proc` says of the process of a record: it is there, and was before the record began, or it is not.
 #[must_use]
 pub fn life_by_pid(p: &Process) -> Life {
@@ -63,8 +95,7 @@ pub fn life_by_pid(p: &Process) -> Life {
     }
     let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", p.pid)) else { return Life::Vanished };
     // Field 22, of which the first 2 end at the last parenthesis (proc_pid_stat(5)).
-    let ticks =
-        stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19)?.parse::<f64>().ok());
+    let ticks = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19)?.parse::<f64>().ok());
     let Some(ticks) = ticks else { return Life::Unclear };
     let began = boot + ticks / rustix::param::clock_ticks_per_second() as f64;
     // The boot time is known to a second, and clocks are set. A pid is not given anew so soon.

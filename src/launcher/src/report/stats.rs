@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use record::{upper_bound, Counts, Ended, KindCounts, LargeCounts, Sum, BUCKETS};
 
+use super::callers::Thread;
 use super::process::{total_of, Process};
 
 /// Everything about large callocs of all buckets.
@@ -76,8 +77,10 @@ pub fn exact_sizes<'a>(processes: impl IntoIterator<Item = &'a Process>) -> Vec<
     }
     let mut sizes: Vec<_> = sums
         .into_iter()
-        .map(|(size, (least, most, known))| {
-            ExactSize { size, least, most: most.saturating_add(unseen.saturating_sub(known)) }
+        .map(|(size, (least, most, known))| ExactSize {
+            size,
+            least,
+            most: most.saturating_add(unseen.saturating_sub(known)),
         })
         .collect();
     sizes.sort_by_key(|s| std::cmp::Reverse((s.least, s.most, s.size)));
@@ -103,6 +106,22 @@ pub fn programs(processes: &[Process]) -> BTreeMap<&str, Program> {
         program.counts.merge(&p.counts);
     }
     all
+}
+
+/// What threads of one name in one program did, those with the most bytes first.
+#[must_use]
+pub fn thread_names(processes: &[Process]) -> Vec<(String, Thread)> {
+    let mut names: BTreeMap<String, Thread> = BTreeMap::new();
+    for p in processes {
+        let named = p.threads.iter().map(|t| (if t.name.is_empty() { "unnamed" } else { &t.name }, t));
+        let others = std::iter::once(("others", &p.other_threads)).filter(|(_, t)| **t != Thread::default());
+        for (name, t) in named.chain(others) {
+            names.entry(format!("{name} of {}", p.program())).or_default().merge(t);
+        }
+    }
+    let mut list: Vec<_> = names.into_iter().collect();
+    list.sort_by(|(m, a), (n, b)| (b.bytes, b.calls, m).cmp(&(a.bytes, a.calls, n)));
+    list
 }
 
 /// How many processes the records are of: one that went on as another program has a record of each.

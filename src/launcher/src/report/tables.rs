@@ -36,7 +36,9 @@ pub fn histogram(out: &mut dyn Write, kind: Kind, k: &KindCounts, style: &Style)
             let size = bytes(b.bytes);
             let bytes_share = percent(b.bytes, sum.bytes);
             let (left, right) = (style.paint(Ink::Calls, &left), style.paint(Ink::Bytes, &right));
-            let row = format!("{label} {count:>digits$}{share:>7} {left} {divider} {size:>11}{bytes_share:>7} {right}");
+            let row = format!(
+                "{label} {count:>digits$}{share:>7} {left} {divider} {size:>11}{bytes_share:>7} {right}"
+            );
             writeln!(out, "{}", row.trim_end())
         },
     )
@@ -63,12 +65,7 @@ pub fn large(out: &mut dyn Write, loaded: &Loaded, c: &Counts, style: &Style) ->
         let share = percent(l.avoided, l.avoided.saturating_add(l.cleared));
         writeln!(out, "{:>12}{share:>7}{:>13}", bytes(l.avoided), bytes(l.cleared))
     };
-    rows(
-        out,
-        |i| large_calls(&c.large[i]) != 0,
-        style,
-        |out, label, i| line(out, label, &c.large[i]),
-    )?;
+    rows(out, |i| large_calls(&c.large[i]) != 0, style, |out, label, i| line(out, label, &c.large[i]))?;
     line(out, "all", &sum)?;
     let reasons: Vec<_> = Forward::ALL
         .iter()

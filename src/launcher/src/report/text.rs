@@ -7,13 +7,15 @@ use record::{Counts, Event, Kind, BUCKETS};
 use super::advice::{advice, measured_clear_rate};
 use super::draw::{bucket, bytes, number, plain, plural};
 use super::process::total_of;
-use super::stats::{by_bytes, percentile, process_count, programs};
+use super::stats::{by_bytes, percentile, process_count, programs, thread_names};
 use super::style::Ink;
 use super::tables::{head, histogram, large, sizes, touched};
 use super::{Loaded, Style};
 
 /// How many processes, and how many programs, are listed.
 const TOP: usize = 10;
+/// How many names of threads are listed.
+const THREADS: usize = 16;
 
 /// Writes the report on `loaded`: all records together, then the processes with the most bytes.
 ///
@@ -33,6 +35,7 @@ pub fn render_text(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::R
     large(out, loaded, &total, style)?;
     touched(out, &total, style)?;
     sizes(out, loaded, style)?;
+    threads(out, loaded, style)?;
     events(out, &total)?;
     processes(out, loaded, style)
 }
@@ -98,6 +101,24 @@ fn percentiles(out: &mut dyn Write, c: &Counts, style: &Style) -> io::Result<()>
         let cells: Vec<_> =
             calls.iter().chain(&sizes).map(|i| format!("{:>10}", at(i.unwrap_or(BUCKETS)))).collect();
         writeln!(out, "{:<8}{} {}", kind.name(), cells[..3].join(" "), cells[3..].join(" "))?;
+    }
+    Ok(())
+}
+
+/// What the threads did, if a process had more than one.
+fn threads(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<()> {
+    let all = thread_names(&loaded.processes);
+    if loaded.processes.iter().all(|p| p.threads.len() < 2) {
+        return Ok(());
+    }
+    head(out, style, "threads, by name")?;
+    writeln!(out, "{:>15}{:>12}{:>15}  thread of program", "calls", "bytes", "frees")?;
+    for (name, t) in all.iter().take(THREADS) {
+        let name = plain(name, style.width.saturating_sub(44), style.unicode);
+        writeln!(out, "{:>15}{:>12}{:>15}  {name}", number(t.calls), bytes(t.bytes), number(t.frees))?;
+    }
+    if let Some(more) = all.len().checked_sub(THREADS).filter(|n| *n != 0) {
+        writeln!(out, "{:>15} more", number(more as u64))?;
     }
     Ok(())
 }

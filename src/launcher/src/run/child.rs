@@ -10,7 +10,9 @@ use std::os::unix::ffi::OsStringExt;
 
 use libc::{c_char, c_int, pid_t};
 
+use super::aside::Aside;
 use super::signals::{self, Inherited};
+use super::system;
 
 /// A command as `execvp` takes it.
 pub struct Command {
@@ -59,10 +61,10 @@ impl Command {
     /// See [`Failure`].
     pub fn spawn(&self, inherited: &Inherited) -> Result<pid_t, Failure> {
         let mut ends = [0; 2];
-        // SAFETY: `ends` holds the two descriptors that pipe2 gives, which nobody else owns. After fork the child
+        // SAFETY: `ends` holds the two descriptors of the pipe, which nobody else owns. After fork the child
         // (the launcher has one thread, so it may do anything) only resets, executes or exits.
         let (child, reader) = unsafe {
-            if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
+            if system::pipe(&mut ends) != 0 {
                 return Err(Failure::Fork(Error::last_os_error()));
             }
             let (reader, writer) = (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]));
@@ -71,7 +73,7 @@ impl Command {
                 -1 => return Err(Failure::Fork(Error::last_os_error())),
                 0 => {
                     // SIGKILL cannot be handed on. Who kills the launcher means the program.
-                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    system::die_with_parent(libc::SIGKILL);
                     if libc::getppid() != launcher {
                         libc::_exit(125);
                     }
@@ -96,9 +98,11 @@ impl Command {
 }
 
 /// Waits for the program, and hands on signals meanwhile. `None` if somebody else has taken its status.
-pub fn wait(child: pid_t) -> Option<End> {
+/// What is done beside is looked after from time to time.
+pub fn wait(child: pid_t, aside: &mut Aside<'_>) -> Option<End> {
     loop {
-        let arrived = signals::next(true)?;
+        aside.tick();
+        let Some(arrived) = signals::next(aside.interval()) else { continue };
         if arrived.signal != libc::SIGCHLD {
             signals::forward(arrived, child);
             continue;
@@ -107,7 +111,11 @@ pub fn wait(child: pid_t) -> Option<End> {
         loop {
             match reap(child, libc::WNOHANG | libc::WUNTRACED) {
                 Reaped::Nothing => break,
-                Reaped::Stopped(signal) => signals::stop_like(signal),
+                Reaped::Stopped(signal) => {
+                    aside.pause();
+                    signals::stop_like(signal);
+                    aside.resume();
+                }
                 Reaped::Ended(end) => return Some(end),
                 Reaped::Lost => return None,
             }

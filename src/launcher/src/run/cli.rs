@@ -13,6 +13,7 @@ Environment:
   FASTCALLOC_LIB        the library to inject, instead of the one beside this program or in ../lib
   FASTCALLOC_THRESHOLD  as --threshold     FASTCALLOC_RETAIN   as --retain
   FASTCALLOC_DISABLE=1  as --off           FASTCALLOC_LOG      as --output, a pattern
+  FASTCALLOC_SITES=N    as --sites=N
 
 Exit status: that of COMMAND (also its signal), or
   125  fastcalloc-run itself failed    126  COMMAND cannot be executed    127  COMMAND was not found
@@ -30,6 +31,14 @@ pub struct Cli {
     /// Keep the records: a directory (made if missing), or a pattern with %p (pid) and %e (program)
     #[arg(short, long, value_name = "PATH")]
     pub output: Option<OsString>,
+
+    /// Show on the terminal what is allocated while COMMAND runs (as `fastcalloc top`); its stdout and stderr must go elsewhere
+    #[arg(long)]
+    pub live: bool,
+
+    /// Sample the call stack of each large calloc, or of one in N, and show where they came from (without -o at the end, on stderr)
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
+    pub sites: Option<u64>,
 
     /// Serve large callocs from SIZE bytes on (as 128K, 64M, 2G)
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -63,7 +72,7 @@ pub struct Cli {
 impl Cli {
     /// Whether records are wanted at all.
     pub fn records(&self) -> bool {
-        self.stats || self.output.is_some()
+        self.stats || self.live || self.output.is_some()
     }
 }
 
@@ -92,11 +101,18 @@ mod tests {
     fn values_and_mistakes() {
         let cli = parse(&["--threshold", "1M", "--retain=0", "-oout", "a"]).unwrap();
         assert_eq!((cli.threshold, cli.retain, cli.output), (Some(1 << 20), Some(0), Some("out".into())));
+        let sites = |args: &[&str]| parse(args).unwrap().sites;
+        assert_eq!(
+            (sites(&["--sites", "7"]), sites(&["--sites=9", "a"]), sites(&["a"])),
+            (Some(1), Some(9), None)
+        );
         for bad in [
             &["-Z", "ls"][..],
             &["--bogus", "ls"],
             &["--threshold", "big", "ls"],
             &["-q", "-v", "ls"],
+            &["--sites=0", "ls"],
+            &["--sites=x", "ls"],
             &[],
             &["-v"],
         ] {

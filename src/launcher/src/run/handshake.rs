@@ -53,11 +53,14 @@ impl Handshake {
             return Err(ErrorKind::NotFound.into());
         }
         let shared = rustix::process::geteuid().is_root();
-        let directory = Builder::new().prefix("fastcalloc-run.").tempdir_in(parent)?;
+        let private = Permissions::from_mode(0o700);
+        let directory =
+            Builder::new().prefix("fastcalloc-run.").permissions(private.clone()).tempdir_in(parent)?;
+        // Again, and not by umask, which belongs to the program and may take away our own rights.
+        set_permissions(&directory, private)?;
         let alive = Builder::new().prefix("alive.").rand_bytes(16).tempfile_in(&directory)?.into_temp_path();
-        // Not by umask, which belongs to the program.
+        set_permissions(&alive, Permissions::from_mode(if shared { 0o666 } else { 0o600 }))?;
         if shared {
-            set_permissions(&alive, Permissions::from_mode(0o666))?;
             set_permissions(&directory, Permissions::from_mode(0o711))?;
         }
         Ok(Handshake { alive, records: None, directory, shared })
@@ -74,9 +77,7 @@ impl Handshake {
     /// The system's.
     pub fn records(&mut self) -> Result<PathBuf, Error> {
         let made = Builder::new().prefix("records.").rand_bytes(16).tempdir_in(&self.directory)?;
-        if self.shared {
-            set_permissions(&made, Permissions::from_mode(0o1733))?;
-        }
+        set_permissions(&made, Permissions::from_mode(if self.shared { 0o1733 } else { 0o700 }))?;
         Ok(self.records.insert(made).path().to_owned())
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::say::show;
 
 /// The library's file name.
-pub const LIBRARY: &str = "libfastcalloc.so";
+pub const LIBRARY: &str = if cfg!(target_os = "macos") { "libfastcalloc.dylib" } else { "libfastcalloc.so" };
 
 /// Finds the library: `named` (FASTCALLOC_LIB) and nothing else if it is given; else beside `executable` (with its
 /// symbolic links resolved), else in `../lib` seen from there. The answer is absolute: the program may change directory.

@@ -1,20 +1,24 @@
 //! `fastcalloc-run`: runs a program with the shim, and is not there otherwise.
 //!
-//! The program keeps its input, output, descriptors, signals, directory and status; only `LD_PRELOAD` and variables
+//! The program keeps its input, output, descriptors, signals, directory and status; only `LD_PRELOAD` (macOS: `DYLD_INSERT_LIBRARIES`) and variables
 //! named `FASTCALLOC_*` differ. The launcher itself has one thread. What decides is pure (cli, size, preload, inspect,
 //! why, output's patterns); what acts is thin (child, signals, handshake). Depends on [`crate::report`].
 
+pub mod aside;
 pub mod child;
 pub mod cli;
 pub mod handshake;
 pub mod inspect;
 pub mod locate;
+pub mod mac;
+pub mod macho;
 pub mod output;
 pub mod plan;
 pub mod preload;
 pub mod say;
 pub mod signals;
 pub mod size;
+pub mod system;
 pub mod target;
 pub mod why;
 
@@ -23,7 +27,9 @@ use std::io::{Error, ErrorKind};
 
 use clap::Parser;
 
-use crate::report::{load_paths, render_text, Loaded, Style};
+use crate::report::{load_paths, merged, render_text, Loaded, Style};
+use crate::sites::render_sites;
+use aside::Aside;
 use child::{Command, End, Failure};
 use cli::Cli;
 use handshake::{Handshake, ALIVE};
@@ -43,7 +49,8 @@ pub const NOT_FOUND: i32 = 127;
 /// if the program died of a signal, or took the launcher's place.
 pub fn main(args: Vec<OsString>) -> i32 {
     let cli = match Cli::try_parse_from(args) {
-        Ok(cli) => cli,
+        // What nobody keeps must be shown.
+        Ok(cli) => Cli { stats: cli.stats || (cli.sites.is_some() && cli.output.is_none()), ..cli },
         Err(answer) => {
             let _ = answer.print();
             return if answer.use_stderr() { FAILED } else { 0 };
@@ -58,11 +65,15 @@ pub fn main(args: Vec<OsString>) -> i32 {
 }
 
 fn run(cli: &Cli, mut plan: Plan) -> Result<i32, String> {
-    let command = Command::new(&cli.command).ok_or("a word of the command holds a NUL byte")?;
+    let command =
+        Command::new(&plan.command(&cli.command)).ok_or("a word of the command holds a NUL byte")?;
     if let Some(output) = &mut plan.output {
         output.prepare()?;
     }
-    if (cli.quiet || plan.off) && !cli.stats {
+    if cli.live {
+        aside::check_terminal()?;
+    }
+    if (cli.quiet || plan.off && !cli.verbose) && !cli.records() {
         // Nothing remains to be said afterwards.
         plan.apply(None);
         return Ok(refused(&command.exec(), cli, &plan));
@@ -85,7 +96,12 @@ fn run(cli: &Cli, mut plan: Plan) -> Result<i32, String> {
     }
 
     let end = match command.spawn(&inherited) {
-        Ok(child) => child::wait(child),
+        Ok(child) => {
+            let mut aside = Aside::new(plan.output.as_ref(), cli.live);
+            let end = child::wait(child, &mut aside);
+            aside.end(cli.output.is_some());
+            end
+        }
         Err(failure) => {
             drop(handshake);
             return Ok(match failure {
@@ -118,7 +134,7 @@ fn run(cli: &Cli, mut plan: Plan) -> Result<i32, String> {
 /// Makes what is needed to learn afterwards what happened.
 fn watch(cli: &Cli, plan: &mut Plan) -> Result<Handshake, Error> {
     let mut handshake = Handshake::new()?;
-    if cli.stats && plan.output.is_none() {
+    if (cli.stats || cli.live) && plan.output.is_none() {
         plan.output = Some(Output::directory(handshake.records()?));
     }
     Ok(handshake)
@@ -139,7 +155,7 @@ fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake) -> String {
     let mut words = String::new();
     let mut line = |text: &str| words.push_str(&format!("fastcalloc-run: {text}\n"));
     let alive = handshake.count();
-    let records = match plan.output.as_ref().map(Output::fresh) {
+    let mut records = match plan.output.as_ref().map(Output::fresh) {
         Some(Ok(records)) => records,
         Some(Err(error)) => {
             line(&error);
@@ -147,6 +163,12 @@ fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake) -> String {
         }
         None => Vec::new(),
     };
+    let folded = plan.output.as_ref().and_then(Output::folded).filter(|file| file.exists());
+    let mut kept = records.len() as u64;
+    if let Some(file) = folded {
+        kept += merged::tail(&file).unwrap_or(0);
+        records.push(file);
+    }
     // A record is as good a sign of life as a byte.
     let dead = matches!(alive, Ok(0)) && records.is_empty();
     if dead && !cli.quiet && !plan.off {
@@ -158,10 +180,10 @@ fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake) -> String {
             Err(error) => line(&format!("cannot tell whether the library came alive: {error}")),
         }
         if let Some(output) = plan.output.as_ref().filter(|_| cli.output.is_some()) {
-            line(&format!("{} record(s) in {}", records.len(), show(output.place())));
+            line(&format!("{} record(s) in {}", kept, show(output.place())));
         }
     }
-    let (count, kept) = (alive.unwrap_or(0), records.len() as u64);
+    let count = alive.unwrap_or(0);
     if count > kept && plan.output.is_some() && (cli.stats || !cli.quiet) {
         let least = count - kept;
         line(&format!("at least {least} process(es) left no record: the library came alive {count} time(s), records: {kept}"));
@@ -172,15 +194,20 @@ fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake) -> String {
             line(&problem.to_string());
         }
         if !loaded.processes.is_empty() {
-            words.push_str(&histogram(&loaded));
+            words.push_str(&histogram(&loaded, cli.sites.is_some()));
         }
     }
     words
 }
 
-fn histogram(loaded: &Loaded) -> String {
+fn histogram(loaded: &Loaded, sites: bool) -> String {
     let mut text = Vec::new();
-    match render_text(&mut text, loaded, &Style::of(&std::io::stderr())) {
+    let style = Style::of(&std::io::stderr());
+    let mut written = render_text(&mut text, loaded, &style);
+    if sites {
+        written = written.and_then(|()| render_sites(&mut text, loaded, &style));
+    }
+    match written {
         Ok(()) => String::from_utf8_lossy(&text).into_owned(),
         Err(error) => format!("fastcalloc-run: no histogram: {error}\n"),
     }

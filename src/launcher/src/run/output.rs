@@ -14,6 +14,8 @@ use super::say::show;
 
 /// The end of a record's name when the user names only a directory.
 const SUFFIX: &str = ".fcrec";
+/// The end of the name of a file into which records are folded.
+const FOLDED: &str = ".fcrecs";
 
 /// A place for the records of one run.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub struct Output {
     name: Vec<Part>,
     /// The user gave only a directory, so the names are ours to choose.
     ours: bool,
+    /// Which run this is of those that have their records in the directory, from 1.
+    run: u32,
     before: BTreeSet<OsString>,
 }
 
@@ -35,7 +39,7 @@ enum Part {
 impl Output {
     /// All records under `directory` (absolute), named `PROGRAM.PID.fcrec`.
     pub fn directory(directory: PathBuf) -> Output {
-        Output { directory, name: numbered(None), ours: true, before: BTreeSet::new() }
+        Output { directory, name: numbered(1), ours: true, run: 1, before: BTreeSet::new() }
     }
 
     /// Reads what the user gave: a pattern if its last component has `%p` or `%e`, else a directory.
@@ -64,7 +68,7 @@ impl Output {
             let Some(Part::Text(last)) = name.into_iter().next() else { return fail("has no name") };
             return Ok(Output::directory(directory.join(OsStr::from_bytes(&last))));
         }
-        Ok(Output { directory: directory.into(), name, ours: false, before: BTreeSet::new() })
+        Ok(Output { directory: directory.into(), name, ours: false, run: 1, before: BTreeSet::new() })
     }
 
     /// Makes the directory and remembers which records it already holds.
@@ -80,15 +84,31 @@ impl Output {
             };
             return Err(format!("output directory {}: {remedy}", show(&self.directory)));
         }
-        self.before = self.list()?;
+        self.before = self.list(|name| {
+            if self.ours {
+                name.ends_with(SUFFIX.as_bytes()) || name.ends_with(FOLDED.as_bytes())
+            } else {
+                self.owns(name)
+            }
+        })?;
         if self.ours && !self.before.is_empty() {
-            let taken = |n: u32| {
-                let end = format!(".run{n}{SUFFIX}");
-                self.before.iter().any(|name| name.as_bytes().ends_with(end.as_bytes()))
-            };
-            self.name = numbered((2..).find(|&n| !taken(n)));
+            let taken: BTreeSet<u32> =
+                self.before.iter().filter_map(|name| run_of(name.as_bytes())).collect();
+            self.run = (2..).find(|n| !taken.contains(n)).unwrap_or(u32::MAX);
+            self.name = numbered(self.run);
         }
         Ok(())
+    }
+
+    /// The file into which this run's records may be folded, if the names are ours to choose: another may be waited for.
+    pub fn folded(&self) -> Option<PathBuf> {
+        let number = if self.run == 1 { String::new() } else { self.run.to_string() };
+        self.ours.then(|| self.directory.join(format!("run{number}{FOLDED}")))
+    }
+
+    /// Whether a record of this name is of this run.
+    pub fn is_fresh(&self, name: &OsStr) -> bool {
+        self.owns(name.as_bytes()) && !self.before.contains(name)
     }
 
     /// The pattern for `FASTCALLOC_LOG`: absolute, with `%` in the directory's name doubled.
@@ -111,26 +131,26 @@ impl Output {
         OsString::from_vec(out)
     }
 
-    /// The records that this run has made, sorted by name.
+    /// The records that this run has made and that are not folded, sorted by name.
     ///
     /// # Errors
     /// A sentence that names the directory.
     pub fn fresh(&self) -> Result<Vec<PathBuf>, String> {
-        let names = self.list()?;
+        let names = self.list(|name| self.owns(name))?;
         Ok(names.difference(&self.before).map(|n| self.directory.join(n)).collect())
     }
 
-    /// Names of regular files here that are records by their name.
-    fn list(&self) -> Result<BTreeSet<OsString>, String> {
+    /// Names of regular files here that are wanted.
+    fn list(&self, wanted: impl Fn(&[u8]) -> bool) -> Result<BTreeSet<OsString>, String> {
         let entries = std::fs::read_dir(&self.directory)
             .map_err(|e| format!("output directory {}: {e}", show(&self.directory)))?;
         let files = entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_file()));
-        Ok(files.map(|e| e.file_name()).filter(|n| self.owns(n.as_bytes())).collect())
+        Ok(files.map(|e| e.file_name()).filter(|n| wanted(n.as_bytes())).collect())
     }
 
     fn owns(&self, name: &[u8]) -> bool {
         if self.ours {
-            name.ends_with(SUFFIX.as_bytes())
+            name.ends_with(SUFFIX.as_bytes()) && run_of(name).unwrap_or(1) == self.run
         } else {
             matches(&self.name, name) || plain(name).is_some_and(|name| matches(&self.name, &name))
         }
@@ -142,8 +162,8 @@ impl Output {
     }
 }
 
-fn numbered(run: Option<u32>) -> Vec<Part> {
-    let end = run.map_or_else(|| SUFFIX.into(), |n| format!(".run{n}{SUFFIX}"));
+fn numbered(run: u32) -> Vec<Part> {
+    let end = if run == 1 { SUFFIX.into() } else { format!(".run{run}{SUFFIX}") };
     vec![Part::Exe, Part::Text(b".".to_vec()), Part::Pid, Part::Text(end.into_bytes())]
 }
 
@@ -184,6 +204,22 @@ fn parts(name: &[u8]) -> Result<Vec<Part>, String> {
     Ok(out)
 }
 
+/// The number in the names that a later run chose: `PROGRAM.PID.runN.fcrec`, with the shim's number behind it or not, and `runN.fcrecs`.
+fn run_of(name: &[u8]) -> Option<u32> {
+    let run = |part: &[u8]| std::str::from_utf8(part.strip_prefix(b"run")?).ok()?.parse().ok();
+    if let Some(stem) = name.strip_suffix(FOLDED.as_bytes()) {
+        return run(stem);
+    }
+    let shorter = plain(name);
+    let of = |name: &[u8]| {
+        let stem = name.strip_suffix(SUFFIX.as_bytes())?;
+        let mut parts = stem.rsplit(|&b| b == b'.');
+        let (last, pid) = (parts.next()?, parts.next()?);
+        (!pid.is_empty() && pid.iter().all(u8::is_ascii_digit)).then(|| run(last)).flatten()
+    };
+    of(name).or_else(|| shorter.as_deref().and_then(of))
+}
+
 /// The name without the number that the shim gives to a record whose name is taken: `a.1.fcrec`, else `a.1`.
 fn plain(name: &[u8]) -> Option<Vec<u8>> {
     let (stem, end) = match name.strip_suffix(SUFFIX.as_bytes()) {
@@ -216,6 +252,7 @@ mod tests {
     #[test]
     fn reports_find_them() {
         assert_eq!(SUFFIX, format!(".{}", crate::report::EXTENSION));
+        assert_eq!(FOLDED, format!(".{}", crate::report::MERGED));
     }
 
     fn parse(given: &str) -> Result<Output, String> {
@@ -249,6 +286,37 @@ mod tests {
         let owns = |pattern: &str, file: &str| parse(pattern).unwrap().owns(file.as_bytes());
         assert!(owns("/x%p.fcrec", "x12.3.fcrec") && owns("/x%p.r", "x12.r.3") && owns("/%e.r", "a.r"));
         assert!(!owns("/x%p.r", "x12.3.r") && !owns("/x%p.r", "x12.r."));
+    }
+
+    #[test]
+    fn runs_are_told_apart() {
+        for (name, run) in [
+            ("a.1.fcrec", None),
+            ("a.1.2.fcrec", None),
+            ("a.run2.1.fcrec", None),
+            ("a.1.run2.fcrec", Some(2)),
+            ("a.b.1.run31.4.fcrec", Some(31)),
+            ("run7.fcrecs", Some(7)),
+            ("run.fcrecs", None),
+            ("folded.fcrecs", None),
+        ] {
+            assert_eq!(run_of(name.as_bytes()), run, "{name}");
+        }
+        // What an earlier run has folded counts as its records do, and a run that has begun later is not this one.
+        let dir = tempfile::tempdir().unwrap();
+        let mut all = Vec::new();
+        for n in 1..4 {
+            let mut run = Output::parse(dir.path().as_os_str()).unwrap();
+            run.prepare().unwrap();
+            let folded = run.folded().unwrap();
+            assert_eq!(folded.file_name().unwrap(), ["run.fcrecs", "run2.fcrecs", "run3.fcrecs"][n - 1]);
+            fs::write(folded, "").unwrap();
+            all.push(run);
+        }
+        fs::write(dir.path().join("a.1.run2.7.fcrec"), "").unwrap();
+        let found = |n: usize| all[n].fresh().unwrap().len();
+        assert_eq!((found(0), found(1), found(2)), (0, 1, 0));
+        assert_eq!(parse("/o/%p.fcrec").unwrap().folded(), None);
     }
 
     #[test]

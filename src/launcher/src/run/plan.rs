@@ -9,6 +9,7 @@ use super::cli::Cli;
 use super::handshake::ALIVE;
 use super::inspect::{Elf, Image};
 use super::locate::locate;
+use super::mac;
 use super::output::Output;
 use super::preload::{check_path, is_asan, merge, PRELOAD};
 use super::refused;
@@ -48,6 +49,9 @@ impl Plan {
                 variables.push((name, bytes.to_string().into()));
             }
         }
+        if let Some(every) = cli.sites {
+            variables.push(("FASTCALLOC_SITES", every.to_string().into()));
+        }
         if cli.off {
             variables.push(("FASTCALLOC_DISABLE", "1".into()));
         }
@@ -56,11 +60,19 @@ impl Plan {
         let wanted = cli.output.clone().or_else(|| variable(LOG).filter(|_| cli.stats));
         let output = wanted.map(|path| Output::parse(&path)).transpose()?;
 
-        let steps = follow(&cli.command[0], variable("PATH").as_deref());
+        let path = variable("PATH");
+        let mut steps = follow(&cli.command[0], path.as_deref());
+        if cfg!(target_os = "macos") {
+            // `env` is left out of the run ([`Plan::command`]), and so it is no obstacle.
+            let direct = mac::direct(&cli.command, path.as_deref());
+            steps.retain(|step| direct.as_slice() == cli.command || step.path != Path::new("/usr/bin/env"));
+        }
         let old = std::env::var_os(PRELOAD);
         let preload = merge(library.as_os_str(), old.as_deref());
         let asan_leads = is_asan(preload.as_bytes().split(|&b| b == b':').next().unwrap_or_default());
-        if asan_leads || !steps.iter().any(wants_asan_first) {
+        let fatal =
+            cfg!(target_os = "macos") && mac::reason(&steps, &library).is_some_and(|(_, fatal)| fatal);
+        if !fatal && (asan_leads || !steps.iter().any(wants_asan_first)) {
             variables.push((PRELOAD, preload));
         }
         Ok(Plan { library, off, output, steps, variables })
@@ -110,7 +122,18 @@ impl Plan {
         self.reason().unwrap_or_else(|| unexplained(&self.steps))
     }
 
+    /// The command as it is to be executed.
+    pub fn command(&self, command: &[OsString]) -> Vec<OsString> {
+        if cfg!(target_os = "macos") {
+            return mac::direct(command, variable("PATH").as_deref());
+        }
+        command.to_vec()
+    }
+
     fn reason(&self) -> Option<String> {
+        if cfg!(target_os = "macos") {
+            return mac::reason(&self.steps, &self.library).map(|(reason, _)| reason);
+        }
         let library = match look(self.library.clone()).image {
             Ok(Image::Elf(elf)) => Ok::<Elf, String>(elf),
             Ok(_) => Err("is not an ELF library".into()),

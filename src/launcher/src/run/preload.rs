@@ -4,11 +4,14 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 /// The variable that names them.
-pub const PRELOAD: &str = "LD_PRELOAD";
+pub const PRELOAD: &str = if cfg!(target_os = "macos") { "DYLD_INSERT_LIBRARIES" } else { "LD_PRELOAD" };
 
 /// glibc (elf/rtld.c `handle_preload_list`) separates at space and colon, musl at any white space and colon; `$`
-/// starts a token such as `$LIB` (ld.so(8)). Nothing can be quoted.
+/// starts a token such as `$LIB` (ld.so(8)). Nothing can be quoted. dyld separates at colons alone (dyld(1)).
 fn separates(byte: u8) -> bool {
+    if cfg!(target_os = "macos") {
+        return byte == b':';
+    }
     byte == b':' || byte.is_ascii_whitespace() || byte == 0x0b
 }
 
@@ -17,7 +20,11 @@ fn separates(byte: u8) -> bool {
 /// # Errors
 /// A sentence that names the character and the remedy.
 pub fn check_path(path: &OsStr) -> Result<(), String> {
-    let Some(&bad) = path.as_bytes().iter().find(|&&b| separates(b) || b == b'$') else { return Ok(()) };
+    let Some(&bad) =
+        path.as_bytes().iter().find(|&&b| separates(b) || (b == b'$' && cfg!(target_os = "linux")))
+    else {
+        return Ok(());
+    };
     let name = match bad {
         b' ' => "a space".into(),
         b':' => "a colon".into(),

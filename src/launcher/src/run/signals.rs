@@ -1,9 +1,13 @@
 //! Signals while the launcher waits. The program must not notice that somebody stands between it and its caller.
 //! Depends on libc.
 //!
-//! All signals are blocked and taken one by one with `sigwaitinfo`, so there is no handler and nothing to race with.
+//! All signals are blocked and taken one by one, so there is no handler and nothing to race with.
 
-use libc::{c_int, pid_t, sigaction, siginfo_t, sigset_t};
+use std::time::Duration;
+
+use libc::{c_int, pid_t, sigaction, sigset_t};
+
+use super::system;
 
 /// Signals whose disposition the launcher changes for itself, and to what.
 ///
@@ -66,7 +70,7 @@ impl Inherited {
 
 /// The program has ended: drops what has arrived since, which was meant for it, and lets signals end the launcher again.
 pub fn finish(inherited: &Inherited) {
-    while next(false).is_some() {}
+    while next(Some(Duration::ZERO)).is_some() {}
     // SAFETY: the mask is the one that sigprocmask gave.
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &inherited.mask, std::ptr::null_mut()) };
 }
@@ -80,30 +84,22 @@ pub struct Arrived {
     pub from_kernel: bool,
 }
 
-/// Takes the next signal; waits for it if `wait` says so.
-pub fn next(wait: bool) -> Option<Arrived> {
-    // SAFETY: as in `take`; the set and the buffers outlive the calls.
-    unsafe {
+/// Takes the next signal; waits so long for it, without a limit until there is one.
+pub fn next(limit: Option<Duration>) -> Option<Arrived> {
+    // SAFETY: as in `take`.
+    let set = unsafe {
         let mut set: sigset_t = std::mem::zeroed();
-        let mut info: siginfo_t = std::mem::zeroed();
         libc::sigfillset(&mut set);
         for signal in FAULTS {
             libc::sigdelset(&mut set, signal);
         }
-        loop {
-            let signal = if wait {
-                libc::sigwaitinfo(&set, &mut info)
-            } else {
-                let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-                libc::sigtimedwait(&set, &mut info, &now)
-            };
-            if signal > 0 {
-                return Some(Arrived { signal, from_kernel: info.si_code == libc::SI_KERNEL });
-            }
-            // EINTR: the launcher was stopped and continued.
-            if !wait {
-                return None;
-            }
+        set
+    };
+    loop {
+        let taken = system::take(&set, limit);
+        // EINTR: the launcher was stopped and continued.
+        if taken.is_some() || limit.is_some() {
+            return taken;
         }
     }
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use object::ReadCache;
 
 use super::inspect::{inspect, Image};
+use super::mac::is_macho;
 
 /// One file on the way from the command to the program.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ pub fn follow(command: &OsStr, path: Option<&OsStr>) -> Vec<Step> {
                 }
             }
             // execvp hands a file that the kernel refuses to the shell; only the command itself, not an interpreter.
-            Ok(Image::Other) if steps.is_empty() => {
+            Ok(Image::Other) if steps.is_empty() && !(cfg!(target_os = "macos") && is_macho(&step.path)) => {
                 steps.push(step);
                 next = Some("/bin/sh".into());
             }

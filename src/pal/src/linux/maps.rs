@@ -129,7 +129,7 @@ pub struct Object {
     pub unwinding: Option<usize>,
 }
 
-/// The object whose first page is at `head`. `read` is [`super::memory::read_memory`].
+/// The object whose first page is at `head`. `read` is [`super::memory::Memory::read`].
 pub fn object(head: usize, read: impl Fn(usize, &mut [u8]) -> usize) -> Object {
     const LOAD: u64 = 1;
     const NOTE: u64 = 4;
@@ -164,7 +164,12 @@ pub fn object(head: usize, read: impl Fn(usize, &mut [u8]) -> usize) -> Object {
 }
 
 /// Looks through the `len` bytes of notes at `at`.
-fn build_id(at: usize, len: usize, read: impl Fn(usize, &mut [u8]) -> usize, to: &mut [u8; BUILD_ID]) -> usize {
+fn build_id(
+    at: usize,
+    len: usize,
+    read: impl Fn(usize, &mut [u8]) -> usize,
+    to: &mut [u8; BUILD_ID],
+) -> usize {
     const ID: u64 = 3;
     let mut notes = [0u8; 256];
     let len = read(at, &mut notes).min(len);

@@ -48,6 +48,8 @@ pub fn sample() -> &'static Record {
     r.call(0, Kind::Malloc, usize::MAX);
     r.freed(0x7000_0000_1000);
     r.freed(0);
+    r.name(0x7000_0000_1000, b"python3\0\0\0\0\0\0\0\0\0");
+    r.name(0x7000_0000_4000, b"sixteen-bytes-in");
     for (served, avoided, cleared) in [
         (Served::Fresh, 100 << 20, 0),
         (Served::Reused, 90 << 20, 10 << 20),
@@ -61,6 +63,21 @@ pub fn sample() -> &'static Record {
     r.touched(0, 100 << 20, 99 << 20, 1 << 19, 1 << 19);
     r.scan_took(100 << 20, 2_000);
     r.event(Event::ScanUnavailable);
+    sites(r);
     r.ended(Ended::Exit);
     r
+}
+
+/// Two sites that share their outer frames, and one in code of no file.
+fn sites(r: &Record) {
+    r.sampling(3);
+    let exe = r.add_module(77, &[0xab; 20], b"/usr/bin/python3").unwrap();
+    let lib = r.add_module(78, b"", b"/usr/lib/libz.so.1").unwrap();
+    assert_eq!((exe, lib, r.module(77), r.module(79)), (0, 1, Some(0), None));
+    let at = |module, offset| Frame { module, offset };
+    let main = at(Some(exe), 0x1234);
+    r.site(&[at(Some(lib), 0x42), main], 100 << 20);
+    r.site(&[at(Some(lib), 0x42), main], 100 << 20);
+    r.site(&[at(Some(lib), 0x99), main], 200_000);
+    r.site(&[at(None, 0x7fff_1234_5678), at(Some(lib), 0x50), main], 300_000);
 }

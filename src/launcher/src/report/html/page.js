@@ -10,7 +10,11 @@ const bytes = n => {
   do { n /= 1024; unit++; } while (n >= 1023.95 && unit < 5);
   return n.toFixed(1) + ' ' + ['KiB', 'MiB', 'GiB', 'TiB', 'PiB', 'EiB'][unit];
 };
-const share = (part, whole) => whole ? (part * 100 / whole).toFixed(1) + '%' : '-';
+const share = (part, whole) => {
+  if (!whole) return '-';
+  const percent = part * 100 / whole;
+  return part && percent < 0.05 ? '<0.1%' : percent.toFixed(1) + '%';
+};
 
 function element(parent, name, attributes = {}, text) {
   const svg = parent.namespaceURI.endsWith('svg');
@@ -95,7 +99,7 @@ function touched(large) {
       element(rect, 'title', {}, `${part}: ${bytes(l[part])}, ${share(l[part], whole)}`);
       x += wide;
     }
-    element(svg, 'text', { class: 'faint', x: LABEL + room + 5, y: y + 12 }, share(l.written, whole) + ' written');
+    element(svg, 'text', { class: 'faint', x: LABEL + room + 5, y: y + 12 }, share(l.written, whole));
   });
   svg.setAttribute('viewBox', `0 0 ${WIDTH} ${4 + rows.length * 22}`);
 }

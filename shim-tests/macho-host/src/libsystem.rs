@@ -1,0 +1,306 @@
+//! A model of libSystem: the functions that images import, by name, over the model kernel and the model libmalloc.
+
+use std::cell::Cell;
+use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString};
+use std::io::Write;
+use std::os::fd::IntoRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::ptr::null;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
+
+use crate::kernel;
+use crate::libmalloc::{self, exports as malloc, FORCE_LOCK, FORCE_UNLOCK, REINIT_LOCK};
+
+/// The port of this task.
+pub const TASK: u32 = 0x203;
+static TASK_SELF: u32 = TASK;
+
+thread_local! { static ERRNO: Cell<c_int> = const { Cell::new(0) }; }
+
+/// Bytes that images cleared through memset and bzero.
+pub static CLEARED: AtomicUsize = AtomicUsize::new(0);
+static ENVIRON: AtomicPtr<*const c_char> = AtomicPtr::new(std::ptr::null_mut());
+
+/// errno of this thread, in Darwin's numbers.
+pub fn set_errno(errno: c_int) {
+    ERRNO.set(errno);
+}
+
+/// Sets the environment that images see.
+pub fn set_environment(variables: &[String]) {
+    let text =
+        |variable: &String| CString::new(variable.as_str()).expect("no zero byte").into_raw().cast_const();
+    let list: Vec<*const c_char> = variables.iter().map(text).chain([null()]).collect();
+    ENVIRON.store(list.leak().as_mut_ptr(), Relaxed);
+}
+
+/// The environment.
+pub fn environment() -> *const *const c_char {
+    ENVIRON.load(Relaxed)
+}
+
+fn result<T>(outcome: Result<T, c_int>) -> Option<T> {
+    outcome.map_err(set_errno).ok()
+}
+
+unsafe extern "C" fn error() -> *mut c_int {
+    ERRNO.with(Cell::as_ptr)
+}
+
+unsafe extern "C" fn environ() -> *const *mut *const c_char {
+    ENVIRON.as_ptr()
+}
+
+unsafe extern "C" fn mmap(
+    at: usize,
+    len: usize,
+    protection: c_int,
+    flags: c_int,
+    fd: c_int,
+    _: i64,
+) -> usize {
+    result(kernel::mmap(at, len, protection, flags, fd)).unwrap_or(usize::MAX)
+}
+
+fn status(outcome: Result<(), c_int>) -> c_int {
+    result(outcome).map_or(-1, |()| 0)
+}
+
+unsafe extern "C" fn munmap(at: usize, len: usize) -> c_int {
+    status(kernel::munmap(at, len))
+}
+
+unsafe extern "C" fn madvise(at: usize, len: usize, behavior: c_int) -> c_int {
+    status(kernel::madvise(at, len, behavior))
+}
+
+unsafe extern "C" fn mprotect(at: usize, len: usize, protection: c_int) -> c_int {
+    status(kernel::mprotect(at, len, protection))
+}
+
+unsafe extern "C" fn minherit(at: usize, len: usize, inheritance: c_int) -> c_int {
+    status(kernel::mark(at, len, Some(inheritance as u32), None))
+}
+
+unsafe extern "C" fn mlock(at: usize, len: usize) -> c_int {
+    status(kernel::mark(at, len, None, Some(1)))
+}
+
+unsafe extern "C" fn mincore(at: usize, len: usize, to: *mut u8) -> c_int {
+    // SAFETY: the caller's buffer has a byte for each page.
+    let to = unsafe { std::slice::from_raw_parts_mut(to, len.div_ceil(kernel::page_size())) };
+    status(kernel::mincore(at, len, to))
+}
+
+unsafe extern "C" fn region_recurse(
+    task: c_uint,
+    at: *mut u64,
+    len: *mut u64,
+    depth: *mut c_uint,
+    to: *mut [u8; 48],
+    count: *mut c_uint,
+) -> c_int {
+    // SAFETY: the caller's variables.
+    unsafe {
+        assert!(task == TASK && *count == 12, "mach_vm_region_recurse: task {task:#x}, {} words", *count);
+        // KERN_INVALID_ADDRESS
+        let Some((start, size, info)) = kernel::region(*at as usize) else { return 1 };
+        (*at, *len, *depth) = (start as u64, size as u64, 0);
+        to.write_unaligned(info);
+    }
+    0
+}
+
+unsafe extern "C" fn vm_copy(task: c_uint, from: u64, len: u64, to: u64) -> c_int {
+    assert_eq!(task, TASK);
+    c_int::from(!kernel::copy(from as usize, len as usize, to as usize))
+}
+
+unsafe extern "C" fn getrlimit(_: c_int, to: *mut [u64; 2]) -> c_int {
+    // SAFETY: the caller's structure. RLIM_INFINITY of sys/resource.h.
+    unsafe { to.write([i64::MAX as u64; 2]) };
+    0
+}
+
+unsafe extern "C" fn clock_gettime_nsec_np(_: c_uint) -> u64 {
+    static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    START.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
+}
+
+unsafe extern "C" fn getpagesize() -> c_int {
+    kernel::page_size() as c_int
+}
+
+unsafe extern "C" fn issetugid() -> c_int {
+    0
+}
+
+/// Only what sys/fcntl.h calls O_WRONLY | O_NONBLOCK | O_APPEND | O_NOFOLLOW | O_CLOEXEC.
+unsafe extern "C" fn open(path: *const c_char, flags: c_int) -> c_int {
+    assert_eq!(flags, 0x1 | 0x4 | 0x8 | 0x100 | 0x0100_0000, "open with other flags");
+    // SAFETY: the caller's string.
+    let path = unsafe { CStr::from_ptr(path) }.to_str().expect("a path in UTF-8");
+    let file =
+        std::fs::OpenOptions::new().append(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    file.map_or_else(
+        |error| {
+            set_errno(error.raw_os_error().unwrap_or(kernel::EINVAL));
+            -1
+        },
+        IntoRawFd::into_raw_fd,
+    )
+}
+
+unsafe extern "C" fn memset(to: *mut c_void, byte: c_int, len: usize) -> *mut c_void {
+    if byte == 0 {
+        CLEARED.fetch_add(len, Relaxed);
+    }
+    // SAFETY: as asked.
+    unsafe { libc::memset(to, byte, len) }
+}
+
+unsafe extern "C" fn bzero(to: *mut c_void, len: usize) {
+    // SAFETY: as asked.
+    unsafe { memset(to, 0, len) };
+}
+
+unsafe extern "C" fn dyld_stub_binder() {
+    eprintln!("macho-host: a lazy pointer was not bound");
+    std::process::abort();
+}
+
+/// fork(2) with libmalloc's handlers: every zone locked before it; unlocked in the parent; in the child `reinit_lock`
+/// for zones of version 9 and later, which must not be null (facts: `_malloc_fork_child`).
+unsafe extern "C" fn fork() -> c_int {
+    let each = |function: usize| {
+        for zone in libmalloc::zones().into_iter().skip(1) {
+            // SAFETY: a registered zone; its functions are of this type.
+            unsafe {
+                assert!((*zone).version >= 9, "a zone that cannot be mended after a fork");
+                let table = (*zone).introspect.as_ref().expect("a zone has an introspection table");
+                let call = table.functions[function].expect("an introspection function is not null");
+                call(zone, 0);
+            }
+        }
+    };
+    let _ = std::io::stdout().flush();
+    each(FORCE_LOCK);
+    let locks = (kernel::hold(), libmalloc::hold());
+    // SAFETY: the child's only thread goes on here, and nothing that it needs is locked by another.
+    let pid = unsafe { libc::fork() };
+    drop(locks);
+    kernel::forked();
+    each(if pid == 0 { REINIT_LOCK } else { FORCE_UNLOCK });
+    pid
+}
+
+unsafe extern "C" fn wait_for(pid: c_int) -> c_int {
+    let mut status = 0;
+    // SAFETY: our own variable.
+    unsafe { libc::waitpid(pid, &mut status, 0) };
+    if libc::WIFEXITED(status) {
+        libc::WEXITSTATUS(status)
+    } else {
+        -status
+    }
+}
+
+unsafe extern "C" fn exit_now(status: c_int) -> ! {
+    // SAFETY: takes a number.
+    unsafe { libc::_exit(status) }
+}
+
+/// `run(index)` on so many threads; waits for them and gives the first result that is not 0.
+unsafe extern "C" fn on_threads(count: c_uint, run: extern "C" fn(c_uint) -> c_uint) -> c_uint {
+    let threads: Vec<_> = (0..count).map(|index| std::thread::spawn(move || run(index))).collect();
+    threads.into_iter().map(|thread| thread.join().unwrap_or(1)).find(|result| *result != 0).unwrap_or(0)
+}
+
+unsafe extern "C" fn compress(at: usize, len: usize) {
+    kernel::compress(at, len);
+}
+
+unsafe extern "C" fn is_default(p: usize) -> bool {
+    libmalloc::is_default(p)
+}
+
+unsafe extern "C" fn default_callocs() -> usize {
+    libmalloc::CALLOCS.load(Relaxed)
+}
+
+macro_rules! exports {
+    ($($name:literal = $function:expr,)*) => {
+        /// The address of an export.
+        pub fn find(name: &str) -> Option<usize> {
+            if !libmalloc::release().typed && name.starts_with("_malloc_type_") {
+                return None;
+            }
+            match name {
+                "_mach_task_self_" => Some(&raw const TASK_SELF as usize),
+                $($name => Some($function as *const () as usize),)*
+                _ => None,
+            }
+        }
+    };
+}
+
+exports! {
+    "__NSGetEnviron" = environ,
+    "___bzero" = bzero,
+    "___error" = error,
+    "_bzero" = bzero,
+    "_calloc" = malloc::calloc,
+    "_clock_gettime_nsec_np" = clock_gettime_nsec_np,
+    "_close" = libc::close,
+    "_close$NOCANCEL" = libc::close,
+    "_fork" = fork,
+    "_free" = malloc::free,
+    "_getpagesize" = getpagesize,
+    "_getrlimit" = getrlimit,
+    "_issetugid" = issetugid,
+    "_mach_vm_copy" = vm_copy,
+    "_mach_vm_region_recurse" = region_recurse,
+    "_madvise" = madvise,
+    "_malloc" = malloc::malloc,
+    "_malloc_default_zone" = malloc::malloc_default_zone,
+    "_malloc_get_all_zones" = malloc::malloc_get_all_zones,
+    "_malloc_size" = malloc::malloc_size,
+    "_malloc_type_calloc" = malloc::malloc_type_calloc,
+    "_malloc_type_zone_calloc" = malloc::malloc_type_zone_calloc,
+    "_malloc_type_zone_free" = malloc::malloc_type_zone_free,
+    "_malloc_type_zone_realloc" = malloc::malloc_type_zone_realloc,
+    "_malloc_zone_batch_free" = malloc::malloc_zone_batch_free,
+    "_malloc_zone_batch_malloc" = malloc::malloc_zone_batch_malloc,
+    "_malloc_zone_calloc" = malloc::malloc_zone_calloc,
+    "_malloc_zone_claimed_address" = malloc::malloc_zone_claimed_address,
+    "_malloc_zone_free" = malloc::malloc_zone_free,
+    "_malloc_zone_from_ptr" = malloc::malloc_zone_from_ptr,
+    "_malloc_zone_malloc" = malloc::malloc_zone_malloc,
+    "_malloc_zone_memalign" = malloc::malloc_zone_memalign,
+    "_malloc_zone_pressure_relief" = malloc::malloc_zone_pressure_relief,
+    "_malloc_zone_realloc" = malloc::malloc_zone_realloc,
+    "_malloc_zone_register" = malloc::malloc_zone_register,
+    "_malloc_zone_unregister" = malloc::malloc_zone_unregister,
+    "_memcpy" = libc::memcpy,
+    "_memmove" = libc::memmove,
+    "_memset" = memset,
+    "_mincore" = mincore,
+    "_minherit" = minherit,
+    "_mlock" = mlock,
+    "_mmap" = mmap,
+    "_mprotect" = mprotect,
+    "_munmap" = munmap,
+    "_open" = open,
+    "_pthread_self" = libc::pthread_self,
+    "_realloc" = malloc::realloc,
+    "_strlen" = libc::strlen,
+    "_write" = libc::write,
+    "dyld_stub_binder" = dyld_stub_binder,
+    // Not libSystem's: what the test image asks of its host.
+    "_host_compress" = compress,
+    "_host_default_callocs" = default_callocs,
+    "_host_exit" = exit_now,
+    "_host_is_default" = is_default,
+    "_host_on_threads" = on_threads,
+    "_host_wait" = wait_for,
+}

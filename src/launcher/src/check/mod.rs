@@ -1,0 +1,224 @@
+//! `fastcalloc check`: limits on what was recorded, for CI. Depends on [`crate::report`].
+
+mod grammar;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use record::{upper_bound, Counts, LargeCounts, BUCKETS};
+use serde::Serialize;
+
+use crate::report::command::{complain, complete, written};
+use crate::report::draw::{bytes, number, unit};
+use crate::report::output::deliver;
+use crate::report::stats::process_count;
+use crate::report::{load_paths, markdown, Loaded};
+use grammar::{parse, Limit, Metric, Sizes, What};
+
+const AFTER: &str = "\
+LIMIT is WHAT=NUMBER, and WHAT is one of
+  KIND.METRIC, with KIND all, malloc, calloc, realloc or aligned and METRIC calls, bytes or failed
+  calloc.METRIC, of large callocs, with METRIC fresh, reused, forwarded, avoided, cleared, untouched, read or written
+  free.calls, peak (most large bytes of one process), live (large bytes), processes
+After KIND sizes may be bounded with >, >=, <, <=, on both sides if need be: calloc>64KiB<=1MiB.calls=100
+Sizes are counted by powers of two: > and <= a power of two are exact, other bounds take in the rest of their bucket.
+
+Exit status: 0 all limits hold, 3 a limit is exceeded, 1 records could not be read or the result not be written, 2 wrong usage";
+
+/// A limit was exceeded.
+const EXCEEDED: u8 = 3;
+
+/// Fail if more was allocated than allowed
+#[derive(Args, Debug)]
+#[command(after_help = AFTER)]
+pub struct CheckArgs {
+    /// What may be at most how much, as in 'calloc>1MiB.bytes=2GiB'; may be given many times
+    #[arg(long, required = true, value_name = "LIMIT", value_parser = parse)]
+    max: Vec<Limit>,
+    /// How to show the result
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Write to FILE, which is replaced as a whole
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Record files, merged files, and directories with *.fcrec and *.fcrecs files
+    #[arg(required = true, value_name = "FILE|DIR")]
+    paths: Vec<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Format {
+    /// A line a limit
+    Text,
+    /// One JSON object
+    Json,
+    /// For a pull request
+    Markdown,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    schema: u32,
+    ok: bool,
+    limits: Vec<Finding>,
+}
+
+#[derive(Serialize)]
+struct Finding {
+    limit: String,
+    max: u64,
+    value: u64,
+    ok: bool,
+    /// What was counted, where that is not what was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+    #[serde(skip)]
+    in_bytes: bool,
+}
+
+/// Compares. What was exceeded is exceeded even if some records could not be read.
+#[must_use]
+pub fn run(args: &CheckArgs) -> ExitCode {
+    let loaded = load_paths(&args.paths);
+    if !complete(&loaded) {
+        return ExitCode::FAILURE;
+    }
+    let total = loaded.total();
+    let limits: Vec<_> = args.max.iter().map(|limit| find(limit, &loaded, &total)).collect();
+    let answer = Answer { schema: 1, ok: limits.iter().all(|f| f.ok), limits };
+    let write = |out: &mut dyn Write| match args.format {
+        Format::Text => text(out, &answer),
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut *out, &answer)?;
+            writeln!(out)
+        }
+        Format::Markdown => as_markdown(out, &answer),
+    };
+    let shown = written(deliver(args.output.as_deref(), write));
+    if !loaded.problems.is_empty() {
+        complain("not all records could be read: what holds for the others may not hold for all");
+    }
+    match (answer.ok, shown && loaded.problems.is_empty()) {
+        (false, _) => ExitCode::from(EXCEEDED),
+        (true, true) => ExitCode::SUCCESS,
+        (true, false) => ExitCode::FAILURE,
+    }
+}
+
+fn find(limit: &Limit, loaded: &Loaded, c: &Counts) -> Finding {
+    let (value, in_bytes, mut note) = match &limit.what {
+        What::Frees => (c.frees, false, None),
+        What::Peak => (c.peak, true, None),
+        What::Live => (c.live, true, None),
+        What::Processes => (process_count(&loaded.processes), false, None),
+        What::Calls { kinds, sizes, metric } => {
+            let range = sizes.first..=sizes.last;
+            let value = if metric.of_large_callocs() {
+                sum(c.large[range].iter().map(|l| of_large(*metric, l)))
+            } else {
+                sum(kinds.iter().map(|k| {
+                    let k = &c.kinds[*k as usize];
+                    let buckets = &k.buckets[range.clone()];
+                    match metric {
+                        Metric::Failed => k.failed,
+                        Metric::Bytes => sum(buckets.iter().map(|b| b.bytes)),
+                        // Nobody knows the sizes of those that failed.
+                        _ if buckets.len() < BUCKETS => sum(buckets.iter().map(|b| b.count)),
+                        _ => k.total().count,
+                    }
+                }))
+            };
+            (value, metric.in_bytes(), sizes.widened.then(|| format!("counted: {}", counted(sizes))))
+        }
+    };
+    if let What::Calls { metric: Metric::Untouched | Metric::Read | Metric::Written, sizes, .. } = &limit.what
+    {
+        let of = |get: fn(&LargeCounts) -> u64| sum(c.large[sizes.first..=sizes.last].iter().map(get));
+        let (frees, scanned) = (of(|l| l.frees), of(|l| l.scanned));
+        if scanned < frees {
+            let part = format!("{} of {} frees were scanned", number(scanned), number(frees));
+            note = Some(note.map_or(part.clone(), |n| format!("{n}; {part}")));
+        }
+    }
+    Finding { limit: limit.text.clone(), max: limit.most, value, ok: value <= limit.most, note, in_bytes }
+}
+
+fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
+}
+
+fn of_large(metric: Metric, l: &LargeCounts) -> u64 {
+    match metric {
+        Metric::Fresh => l.fresh,
+        Metric::Reused => l.reused,
+        Metric::Forwarded => l.forwarded,
+        Metric::Avoided => l.avoided,
+        Metric::Cleared => l.cleared,
+        Metric::Untouched => l.untouched,
+        Metric::Read => l.read,
+        Metric::Written => l.written,
+        Metric::Calls | Metric::Bytes | Metric::Failed => 0,
+    }
+}
+
+/// The sizes of some buckets.
+fn counted(sizes: &Sizes) -> String {
+    let size = |n: u64| {
+        let (value, unit) = unit(n);
+        format!("{value} {unit}")
+    };
+    let above = (sizes.first != 0).then(|| format!("> {}", size(upper_bound(sizes.first - 1))));
+    let below = (sizes.last + 1 < BUCKETS).then(|| format!("<= {}", size(upper_bound(sizes.last))));
+    let parts: Vec<_> = above.into_iter().chain(below).collect();
+    if parts.is_empty() {
+        "all sizes".into()
+    } else {
+        format!("sizes {}", parts.join(" and "))
+    }
+}
+
+fn shown(f: &Finding) -> (String, String) {
+    let show = if f.in_bytes { bytes } else { number };
+    let exact = |n: u64| {
+        let text = show(n);
+        // 2.0 GiB of 2.0 GiB is no reason; the bytes are.
+        if f.in_bytes && n >= 1024 && show(f.value) == show(f.max) && f.value != f.max {
+            format!("{} B", number(n))
+        } else {
+            text
+        }
+    };
+    (exact(f.value), exact(f.max))
+}
+
+fn text(out: &mut dyn Write, answer: &Answer) -> io::Result<()> {
+    for f in &answer.limits {
+        let (value, max) = shown(f);
+        write!(out, "{:<8} {}: {value}, at most {max}", if f.ok { "ok" } else { "EXCEEDED" }, f.limit)?;
+        match &f.note {
+            Some(note) => writeln!(out, " ({note})")?,
+            None => writeln!(out)?,
+        }
+    }
+    Ok(())
+}
+
+fn as_markdown(out: &mut dyn Write, answer: &Answer) -> io::Result<()> {
+    let exceeded = answer.limits.iter().filter(|f| !f.ok).count();
+    match exceeded {
+        0 => writeln!(out, "## Allocations: all limits hold")?,
+        1 => writeln!(out, "## Allocations: a limit is exceeded")?,
+        n => writeln!(out, "## Allocations: {n} limits are exceeded")?,
+    }
+    markdown::table(out, &["", "value", "at most", "limit", ""])?;
+    for f in &answer.limits {
+        let (value, max) = shown(f);
+        let verdict = if f.ok { "ok" } else { "**exceeded**" };
+        let note = f.note.clone().unwrap_or_default();
+        let note = markdown::escape(&note);
+        markdown::row(out, &[verdict.into(), value, max, markdown::code(&f.limit), note])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! The top sites, for people. Depends on `profile`.
+
+use std::io::{self, Write};
+
+use super::profile::{profile, Profile};
+use super::resolve::Place;
+use crate::report::draw::{bytes, number, percent, plain, plural};
+use crate::report::{Ink, Loaded, Style};
+
+/// How many sites are shown, and of each how many callers.
+const TOP: usize = 10;
+const CALLERS: usize = 8;
+
+/// Writes the top sites.
+///
+/// # Errors
+/// Those of `out`.
+pub fn render_sites(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<()> {
+    let p = profile(loaded);
+    writeln!(out, "\n{}", style.paint(Ink::Head, "where large callocs came from, by bytes"))?;
+    let Some(every) = p.every else {
+        return writeln!(out, "no call stacks were sampled: run it with `fastcalloc-run --sites`");
+    };
+    let samples = plural(p.samples, "call", "calls");
+    match every {
+        (1, 1) => writeln!(out, "{samples}, all of them sampled")?,
+        (a, b) if a == b => writeln!(out, "{samples} sampled, one in {a}; the figures are estimates")?,
+        (a, b) => {
+            writeln!(out, "{samples} sampled, one in {a} to {b}, by process; the figures are estimates")?
+        }
+    }
+    let total = p.total();
+    writeln!(out, "{:>12}{:>7}{:>12}  function", "bytes", "%", "calls")?;
+    let sites = p.by_place();
+    for (program, places, sum) in sites.iter().take(TOP) {
+        let mut places = places.iter();
+        let first = places.next().map_or_else(|| "?".into(), |place| named(place, style, 33));
+        let share = percent(sum.bytes, total.bytes);
+        writeln!(out, "{:>12}{share:>7}{:>12}  {first}", bytes(sum.bytes), number(sum.count))?;
+        for place in places.clone().take(CALLERS) {
+            writeln!(out, "{:>31}  {}", "from", named(place, style, 33))?;
+        }
+        match places.count().saturating_sub(CALLERS) {
+            0 => writeln!(
+                out,
+                "{:>31}  {}",
+                "in",
+                plain(program, style.width.saturating_sub(33), style.unicode)
+            )?,
+            more => {
+                let program = plain(program, style.width.saturating_sub(50), style.unicode);
+                writeln!(out, "{:>31}  {more} more, in {program}", "from")?;
+            }
+        }
+    }
+    if let Some(more) = sites.len().checked_sub(TOP).filter(|n| *n != 0) {
+        writeln!(out, "{:>31}  more", number(more as u64))?;
+    }
+    notes(out, &p, style)
+}
+
+/// What is missing.
+fn notes(out: &mut dyn Write, p: &Profile, style: &Style) -> io::Result<()> {
+    if p.lost.count != 0 {
+        writeln!(
+            out,
+            "for {} with {} there was no room",
+            plural(p.lost.count, "call", "calls"),
+            bytes(p.lost.bytes)
+        )?;
+    }
+    if p.cut != 0 {
+        writeln!(
+            out,
+            "of {} only the innermost frame was kept, for want of room",
+            plural(p.cut, "sample", "samples")
+        )?;
+    }
+    for (path, why) in &p.problems {
+        let path = if path.is_empty() { "?" } else { path };
+        let path = plain(path, style.width.max(40), style.unicode);
+        writeln!(out, "no names from {path}: {why}")?;
+    }
+    Ok(())
+}
+
+/// Function, source file and line.
+fn named(place: &Place, style: &Style, column: usize) -> String {
+    let mut text = place.function.clone();
+    if let Some(file) = &place.file {
+        let file = file.rsplit('/').next().unwrap_or(file);
+        text.push_str(&match place.line {
+            Some(line) => format!("  {file}:{line}"),
+            None => format!("  {file}"),
+        });
+    }
+    plain(&text, style.width.saturating_sub(column).max(20), style.unicode)
+}
+
+/// Says that there is something to see, if there is.
+///
+/// # Errors
+/// Those of `out`.
+pub fn hint(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
+    let samples: u64 = loaded.processes.iter().filter_map(|p| p.stacks.as_deref()).map(|s| s.samples).sum();
+    if samples == 0 {
+        return Ok(());
+    }
+    writeln!(
+        out,
+        "\nof {} the call stack was sampled: see `fastcalloc report --sites`",
+        plural(samples, "large calloc", "large callocs")
+    )
+}

@@ -1,0 +1,62 @@
+//! The same picture for `fastcalloc-run --live`, without keys: they are the program's, as are the terminal's modes.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::{cursor, execute, terminal};
+use ratatui::Terminal;
+
+use super::view::{draw, View};
+use super::watch::Watch;
+use crate::report::Style;
+
+/// A terminal's second screen, which it leaves when the value goes.
+pub struct Screen {
+    tty: File,
+    terminal: Terminal<CrosstermBackend<File>>,
+    watch: Watch,
+    view: View,
+    shown: bool,
+}
+
+impl Screen {
+    /// Nothing is drawn yet.
+    ///
+    /// # Errors
+    /// Those of the terminal.
+    pub fn new(tty: File) -> io::Result<Screen> {
+        let view = View::without_keys(Style::of(&tty));
+        let terminal = Terminal::new(CrosstermBackend::new(tty.try_clone()?))?;
+        Ok(Screen { tty, terminal, watch: Watch::new(Vec::new()), view, shown: false })
+    }
+
+    /// Reads these files and draws. Nothing is done while the terminal is another job's.
+    ///
+    /// # Errors
+    /// Those of the terminal.
+    pub fn show(&mut self, files: Vec<PathBuf>) -> io::Result<()> {
+        if rustix::termios::tcgetpgrp(&self.tty)? != rustix::process::getpgrp() {
+            return Ok(());
+        }
+        if !self.shown {
+            execute!(self.tty, terminal::EnterAlternateScreen, cursor::Hide)?;
+            self.shown = true;
+        }
+        self.view.update(self.watch.follow(files), Instant::now());
+        // What the terminal echoed, say, goes.
+        self.terminal.clear()?;
+        self.terminal.draw(|frame| draw(frame, &self.view)).map(drop)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        if self.shown {
+            let _ = execute!(self.tty, cursor::Show, terminal::LeaveAlternateScreen);
+            let _ = self.tty.flush();
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What the tests of `fastcalloc` share: records with known contents, runs of the program, golden files, Python.
+#![allow(dead_code)] // each test file uses its part
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use fastcalloc_record::*;
+use tempfile::TempDir;
+
+use super::common::{bytes, identity, record, sample};
+
+/// Runs the program with a locale.
+pub fn fastcalloc(dir: &Path, locale: &str, args: &[&str]) -> Output {
+    command(dir, locale, args).output().unwrap()
+}
+
+/// The program, ready to run, with nothing of the environment that matters to it.
+pub fn command(dir: &Path, locale: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fastcalloc"));
+    command.current_dir(dir).args(args).env("LC_ALL", locale);
+    ["LC_CTYPE", "LANG", "NO_COLOR", "TERM"].iter().for_each(|name| {
+        command.env_remove(name);
+    });
+    command
+}
+
+pub fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+/// What went well and said nothing on stderr.
+pub fn output(out: &Output) -> &str {
+    assert_eq!((text(&out.stderr), out.status.code()), ("", Some(0)));
+    text(&out.stdout)
+}
+
+/// Two processes: one with everything, and a Python-like one whose few large callocs have most of the bytes.
+pub fn two_records() -> TempDir {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("a.fcrec"), bytes(sample())).unwrap();
+    fs::write(dir.path().join("b.fcrec"), bytes(worker(4712, 1_700_000_001_000_000_000))).unwrap();
+    fs::write(dir.path().join("notes.txt"), "not for us").unwrap();
+    dir
+}
+
+/// A process with 1700 small requests and 412 large callocs that it hardly touches.
+pub fn worker(pid: u32, started_ns: u64) -> &'static Record {
+    let r = record();
+    r.begin(&Identity {
+        pid,
+        ppid: 4711,
+        started_ns,
+        exe: b"/opt/a name\x1b[31m/worker-\xff\xc3\xa9",
+        argv: b"worker\0--job=1\n2\0a-long-argument-that-does-not-fit-into-the-line\0",
+        ..identity()
+    });
+    for i in 0..1700 {
+        r.call(4096, Kind::Malloc, 16 + i % 500);
+        r.freed(4096);
+    }
+    for _ in 0..412 {
+        r.call(4096, Kind::Calloc, 10_000_000);
+        r.large(
+            4096,
+            &LargeCalloc { bytes: 10_000_000, served: Served::Reused, avoided: 9_983_616, cleared: 16_384 },
+        );
+        r.large_freed(10_000_000);
+        r.touched(4096, 10_000_000, 9_983_616, 12_288, 4_096);
+        r.scan_took(10_000_000, 2_500);
+    }
+    r
+}
+
+/// A small process: `calls` mallocs of 100 bytes.
+pub fn small(pid: u32, started_ns: u64, calls: u64, ended: Ended) -> &'static Record {
+    let r = record();
+    r.begin(&Identity { pid, started_ns, sequence: 0, exe: b"/bin/true", argv: b"true\0", ..identity() });
+    for _ in 0..calls {
+        r.call(4096, Kind::Malloc, 100);
+    }
+    r.ended(ended);
+    r
+}
+
+/// Compares with a golden file; with FASTCALLOC_BLESS set, writes it. The measured rate and what follows from it vary.
+pub fn golden(name: &str, got: &str) {
+    let got = without_rates(got);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("FASTCALLOC_BLESS").is_some() {
+        fs::write(&path, &got).unwrap();
+    }
+    let want = fs::read_to_string(&path).unwrap();
+    assert_eq!(got, want, "{} differs", path.display());
+}
+
+fn without_rates(text: &str) -> String {
+    let Some((before, rest)) = text.split_once("more, about") else { return text.into() };
+    let Some((_, after)) = rest.split_once("now).") else { return text.into() };
+    format!("{before}more, about TIME (estimated: RATE here and now).{after}")
+}
+
+/// The Python that has the packages that check formats. `scripts/test --setup` makes it.
+pub fn python() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let venvs = std::env::var_os("FASTCALLOC_VENVS").map_or_else(|| target.join("venv"), PathBuf::from);
+    let dir = venvs.join("report");
+    let python = dir.join("bin/python");
+    assert!(
+        python.exists(),
+        "this test needs Python packages. Run scripts/test --setup, or: python3 -m venv {dir} && \
+         {dir}/bin/pip install prometheus-client jsonschema",
+        dir = dir.display()
+    );
+    python
+}
+
+/// Runs a Python program on an input; its output.
+pub fn run_python(program: &str, args: &[&Path]) -> String {
+    let out = Command::new(python()).arg("-c").arg(program).args(args).output().unwrap();
+    assert!(out.status.success(), "{}{}", text(&out.stdout), text(&out.stderr));
+    String::from_utf8(out.stdout).unwrap()
+}
