@@ -42,7 +42,6 @@ static void put_into(const char *state, unsigned char *from, size_t length) {
     STATE("anon_shared", mmap(middle, part, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == middle);
     STATE("noreserve", mmap(from, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == from);
     /* Where the kernel is too old for these there is nothing to carry over. */
-    STATE("guard", (madvise(middle, part, GUARD_INSTALL), 1));
     STATE("seal", (syscall(462, middle, part, 0UL), 1));
     else if (!strcmp(state, "mbind")) {
         unsigned long nodes = 1;

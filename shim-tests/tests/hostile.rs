@@ -37,7 +37,7 @@ macro_rules! owner_states {
 
 owner_states! {
     prot_none prot_read prot_none_page prot_exec mlock dontfork wipeonfork hugepage nohugepage dontdump sequential mergeable
-    free cold pageout hole hole_tail moved file_shared file_private anon_shared noreserve guard seal mbind
+    free cold pageout hole hole_tail moved file_shared file_private anon_shared noreserve seal mbind
 }
 
 #[test]

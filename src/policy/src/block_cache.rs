@@ -87,6 +87,8 @@ struct Shard {
     lock: AtomicU32,
     /// How many entries there are; a hint for those who do not hold the lock.
     count: AtomicU32,
+    /// How long their blocks are together, in pages; likewise.
+    pages: AtomicU32,
     entries: UnsafeCell<Entries>,
 }
 
@@ -111,6 +113,7 @@ impl BlockCache {
                 Shard {
                     lock: AtomicU32::new(FREE),
                     count: AtomicU32::new(0),
+                    pages: AtomicU32::new(0),
                     entries: UnsafeCell::new(Entries { list: [Entry::NONE; ENTRIES], len: 0 }),
                 }
             }; SHARDS],
@@ -125,6 +128,7 @@ impl BlockCache {
             shards: core::array::from_fn(|_| Shard {
                 lock: AtomicU32::new(FREE),
                 count: AtomicU32::new(0),
+                pages: AtomicU32::new(0),
                 entries: UnsafeCell::new(Entries { list: [Entry::NONE; ENTRIES], len: 0 }),
             }),
         }
@@ -142,6 +146,11 @@ impl BlockCache {
         self.shards.get(shard).is_some_and(|shard| shard.count.load(Ordering::Relaxed) != 0)
     }
 
+    /// How long the blocks of all shards seem to be together, in pages.
+    pub fn pages(&self) -> usize {
+        self.shards.iter().map(|shard| shard.pages.load(Ordering::Relaxed) as usize).sum()
+    }
+
     /// Works on a shard's entries, unless another thread does, or this one further up in a signal handler.
     pub fn with<R>(&self, shard: usize, work: impl FnOnce(&mut Entries) -> R) -> Option<R> {
         let shard = self.shards.get(shard)?;
@@ -150,6 +159,8 @@ impl BlockCache {
         let entries = unsafe { &mut *shard.entries.get() };
         let result = work(entries);
         shard.count.store(entries.len as u32, Ordering::Relaxed);
+        let pages = entries.as_slice().iter().fold(0u32, |sum, entry| sum.saturating_add(entry.len));
+        shard.pages.store(pages, Ordering::Relaxed);
         shard.lock.store(FREE, Ordering::Release);
         Some(result)
     }
@@ -165,6 +176,7 @@ impl BlockCache {
                 // SAFETY: the holder does not exist in this process.
                 unsafe { (*shard.entries.get()).clear() };
                 shard.count.store(0, Ordering::Relaxed);
+                shard.pages.store(0, Ordering::Relaxed);
                 shard.lock.store(FREE, Ordering::Release);
             }
         }

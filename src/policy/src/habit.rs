@@ -7,6 +7,9 @@ use crate::sync::{AtomicU64, Ordering};
 /// After so many blocks of a class that were stored on faith, one is looked at again.
 const FAITH: u8 = 64;
 
+/// Blocks of so many pages are cleared whole faster than their parts are told apart.
+const SMALL: u32 = 64;
+
 /// What is expected of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Habit {
@@ -33,6 +36,9 @@ impl Found {
     /// The habit that this find speaks for.
     pub fn habit(self) -> Habit {
         let Found { of, dirty, end } = self;
+        if of <= SMALL && end > 1 {
+            return Habit::Prefix(of);
+        }
         if dirty.saturating_add(dirty / 4) >= end.saturating_sub(2) {
             // Gaps so small that clearing them costs less than telling them apart. Nearly full is full.
             Habit::Prefix(if end >= of - of / 4 { of } else { end.max(1) })
@@ -51,6 +57,10 @@ pub struct Known {
     pub streak: u8,
     /// Is it time to look again?
     pub due: bool,
+    /// The class is full of pages that are only read: zeros in them tell nothing.
+    pub reads: bool,
+    /// Blocks in a row that seemed to be untouched against expectation.
+    pub idle: u8,
 }
 
 /// The habits of all classes.
@@ -58,10 +68,13 @@ pub struct Habits {
     classes: [AtomicU64; CLASSES],
 }
 
-// A class as a word: 32 bits pages, 2 bits kind, 6 bits streak, 8 bits stored on faith since the last look.
+// A class as a word: 32 bits pages, 2 bits kind, 6 bits streak, 8 bits stored on faith since the
+// last look, 8 bits idle, 1 bit reads.
 const KIND: u64 = 32;
 const STREAK: u64 = 34;
 const SINCE: u64 = 40;
+const IDLE: u64 = 48;
+const READS: u64 = 56;
 
 impl Habits {
     /// Nothing known.
@@ -99,7 +112,13 @@ impl Habits {
             _ => Habit::Unknown,
         };
         let since = (word >> SINCE) as u8;
-        Known { habit, streak: (word >> STREAK) as u8 & 63, due: since >= FAITH }
+        Known {
+            habit,
+            streak: (word >> STREAK) as u8 & 63,
+            due: since >= FAITH,
+            reads: word >> READS & 1 == 1,
+            idle: (word >> IDLE) as u8,
+        }
     }
 
     /// Learns from a look.
@@ -114,12 +133,28 @@ impl Habits {
         self.set(class, u64::from(pages) | kind << KIND | u64::from(streak.min(63)) << STREAK);
     }
 
+    /// Blocks of the class are to be kept resident, all `pages` of them, for their readers.
+    pub fn learn_to_read(&self, class: usize, pages: u32) {
+        self.learn(class, Found { of: pages, dirty: pages, end: pages });
+        self.set(class, self.word(class) | 1 << READS);
+    }
+
+    /// What was known is to be found out anew.
+    pub fn forget(&self, class: usize) {
+        self.set(class, 0);
+    }
+
+    /// A block seemed to be untouched against expectation.
+    pub fn idle(&self, class: usize) {
+        self.set(class, self.word(class).wrapping_add(1 << IDLE));
+    }
+
     /// Another block was stored on faith.
     pub fn trusted(&self, class: usize) {
         let word = self.word(class);
         let since = ((word >> SINCE) as u8).saturating_add(1);
         let streak = ((word >> STREAK) as u8 & 63).saturating_add(1).min(63);
-        let kept = word & ((1 << STREAK) - 1);
+        let kept = word & (((1 << STREAK) - 1) | (1 << READS));
         self.set(class, kept | u64::from(streak) << STREAK | u64::from(since) << SINCE);
     }
 }

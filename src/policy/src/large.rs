@@ -25,14 +25,12 @@ pub struct LargeAllocator<P> {
     pub(crate) retain: AtomicUsize,
     /// Most bytes of address space in freed blocks.
     pub(crate) spare_limit: AtomicUsize,
-    /// Bytes of address space in blocks that callers hold.
+    /// Bytes that callers hold.
     pub(crate) live: Line,
     /// The most that `live` has been.
     pub(crate) peak: AtomicUsize,
     /// Dirty bytes in freed blocks.
     pub(crate) retained: Line,
-    /// Bytes of address space in blocks, held by callers or freed.
-    pub(crate) mapped: Line,
     /// Held while a thread gives pages back.
     pub(crate) purging: AtomicU32,
     /// Forks that this process and its parents came from.
@@ -78,7 +76,6 @@ impl<P: Pal> LargeAllocator<P> {
             live: Line(AtomicUsize::new(0)),
             peak: AtomicUsize::new(0),
             retained: Line(AtomicUsize::new(0)),
-            mapped: Line(AtomicUsize::new(0)),
             purging: AtomicU32::new(0),
             forks: AtomicUsize::new(0),
         }
@@ -103,19 +100,14 @@ impl<P: Pal> LargeAllocator<P> {
         self.forks.load(Relaxed)
     }
 
-    /// Bytes of address space in blocks that callers hold.
+    /// Bytes that callers hold.
     pub fn live(&self) -> usize {
         self.live.0.load(Relaxed)
     }
 
-    /// Bytes of address space in blocks, held by callers or freed.
-    pub fn mapped(&self) -> usize {
-        self.mapped.0.load(Relaxed)
-    }
-
     /// Bytes of address space in freed blocks.
     pub(crate) fn spare(&self) -> usize {
-        self.mapped.0.load(Relaxed).saturating_sub(self.live.0.load(Relaxed))
+        self.cache.pages() * self.pal.page_size()
     }
 
     /// Dirty bytes in freed blocks.
@@ -153,7 +145,7 @@ impl<P: Pal> LargeAllocator<P> {
         if !slot.remove(chunk) {
             return false;
         }
-        self.live.0.fetch_sub(self.whole(0, shape.len).len, Relaxed);
+        self.live.0.fetch_sub(self.bytes(shape.usable), Relaxed);
         self.retire(chunk - self.pal.page_size(), shape, settled);
         true
     }
@@ -185,6 +177,8 @@ impl<P: Pal> LargeAllocator<P> {
         let touched = shape.touched.max(shape.usable);
         if pages <= shape.len && pages >= shape.len / 2 {
             slot.write(Shape { usable: pages, touched, ..shape });
+            self.live.0.fetch_sub(self.bytes(shape.usable), Relaxed);
+            self.keep_peak(self.live.0.fetch_add(need, Relaxed) + need);
             return Moved::Done(addr);
         }
         self.settle_fork();
@@ -219,9 +213,7 @@ impl<P: Pal> LargeAllocator<P> {
             return Some((slot, shape));
         }
         if slot.remove(chunk) {
-            let len = self.whole(0, shape.len).len;
-            self.live.0.fetch_sub(len, Relaxed);
-            self.mapped.0.fetch_sub(len, Relaxed);
+            self.live.0.fetch_sub(self.bytes(shape.usable), Relaxed);
         }
         None
     }
@@ -239,13 +231,13 @@ impl<P: Pal> LargeAllocator<P> {
     /// Writes the header of a block, enters it in the table, counts it. False: no room in the table.
     pub(crate) fn remember(&self, base: usize, shape: Shape) -> bool {
         let chunk = base + self.pal.page_size();
-        let whole = self.whole(base, shape.len).len;
+        let usable = self.bytes(shape.usable);
         // SAFETY: the block is ours until it is handed out.
         unsafe { self.pal.store(chunk + size_of::<usize>(), request::header(self.bytes(shape.len))) };
         if !self.owners.insert(&self.pal, chunk, shape) {
             return false;
         }
-        let live = self.live.0.fetch_add(whole, Relaxed) + whole;
+        let live = self.live.0.fetch_add(usable, Relaxed) + usable;
         self.keep_peak(live);
         true
     }
@@ -286,7 +278,6 @@ impl<P: Pal> LargeAllocator<P> {
             }
         }
         self.retained.0.store(0, Relaxed);
-        self.mapped.0.store(self.live.0.load(Relaxed), Relaxed);
         self.pal.fork_handled();
     }
 

@@ -63,7 +63,6 @@ impl<P: Pal> LargeAllocator<P> {
         let hint = self.zone.hint(roomy, roomy, page, self.pal.thread() >> 12);
         let map = |len: usize, hint| {
             let start = self.pal.map(len + page, hint)?;
-            self.mapped.0.fetch_add(len + page, Relaxed);
             Some(Range { start, len })
         };
         map(roomy, hint).or_else(|| {
@@ -82,7 +81,6 @@ impl<P: Pal> LargeAllocator<P> {
         for _ in 0..count.checked_div(run).unwrap_or(0) {
             let hint = self.zone.hint(stride, stride * run, page, self.pal.thread() >> 12);
             let Some(start) = self.pal.map(stride * run, hint) else { return };
-            self.mapped.0.fetch_add(stride * run, Relaxed);
             (0..run).for_each(|tile| show(start + tile * stride));
         }
     }
@@ -96,8 +94,6 @@ impl<P: Pal> LargeAllocator<P> {
         let (old, new) = (self.whole(base, len), request::roomy_len(self.bytes(need), page));
         // SAFETY: as promised.
         let base = unsafe { self.pal.remap(old, new + page) }?;
-        self.mapped.0.fetch_add(new + page, Relaxed);
-        self.mapped.0.fetch_sub(old.len, Relaxed);
         Some((base, (new / page) as u32))
     }
 
@@ -108,7 +104,6 @@ impl<P: Pal> LargeAllocator<P> {
     /// Nobody uses the block any more.
     pub(crate) unsafe fn give_back(&self, base: usize, len: u32) {
         let whole = self.whole(base, len);
-        self.mapped.0.fetch_sub(whole.len, Relaxed);
         // SAFETY: the caller's promise is the one asked for.
         unsafe {
             if !self.pal.unmap(whole) {
@@ -135,12 +130,10 @@ impl<P: Pal> LargeAllocator<P> {
         if !slot.remove(chunk) {
             return Moved::Refused;
         }
-        self.live.0.fetch_sub(old.len, Relaxed);
+        self.live.0.fetch_sub(self.bytes(shape.usable), Relaxed);
         for len in [roomy, need] {
             // SAFETY: the block is ours, sentinel included.
             if let Some(base) = unsafe { self.pal.remap(old, len + page) } {
-                self.mapped.0.fetch_add(len + page, Relaxed);
-                self.mapped.0.fetch_sub(old.len, Relaxed);
                 let len = (len / page) as u32;
                 let (touched, left) = (shape.touched.min(len), shape.left.min(len));
                 let shape = Shape { len, usable: pages, touched, left };
@@ -170,9 +163,7 @@ impl<P: Pal> LargeAllocator<P> {
     /// A resized block: its contents are the caller's, so that it is never given up. One that the table has no room for
     /// is glibc's from now on, by its header.
     fn moved(&self, base: usize, shape: Shape) -> Moved {
-        if !self.remember(base, shape) {
-            self.mapped.0.fetch_sub(self.whole(base, shape.len).len, Relaxed);
-        }
+        self.remember(base, shape);
         Moved::Done(self.user(base))
     }
 }

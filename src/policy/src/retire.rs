@@ -6,7 +6,7 @@
 use pal::{Pal, Range};
 
 use crate::block_cache::{BlockCache, Entry, ENTRIES, SHARDS};
-use crate::habit::{Found, Habit};
+use crate::habit::{Found, Habit, Known};
 use crate::large::LargeAllocator;
 use crate::ownership::Shape;
 use crate::request::{self, HEADER};
@@ -16,8 +16,12 @@ use crate::sync::Ordering::Relaxed;
 const WORTH_A_LOOK: u32 = 128;
 /// Places read in a block that is expected to be full.
 const SAMPLES: usize = 8;
+/// So many blocks of a class that is written in full must come back untouched before their memory is given up.
+const PATIENCE: u8 = 4;
+/// Up to this length other allocators keep a freed block resident (glibc's `DEFAULT_MMAP_THRESHOLD_MAX`).
+const RESIDENT: usize = 32 << 20;
 /// Address space kept in freed blocks where no limit stands.
-const SPARE: usize = 2 << 30;
+const SPARE: usize = 1280 << 20;
 /// What may be kept beyond the peak of what callers held: freed blocks keep their first page.
 const SLACK: usize = 512 << 10;
 /// Seconds after which a freed block that nobody wanted is given back.
@@ -40,9 +44,15 @@ impl<P: Pal> LargeAllocator<P> {
             // SAFETY: as above. Unmapping is immune to whatever was done to the mapping.
             return unsafe { self.give_back(base, shape.len) };
         };
+        if entry.intact {
+            // From now on the header is no block's, so that glibc notices a second free as it would without us.
+            // SAFETY: the block was freed, and its mapping is intact.
+            unsafe { self.pal.store(base + self.pal.page_size() + size_of::<usize>(), 0) };
+        }
         let home = BlockCache::home(self.pal.thread());
         let stored = self.keep_within(&mut entry, home, retain)
-            && (self.admit(home, entry) || (self.make_way(home, entry.since) && self.admit(home, entry)));
+            && (self.admit(home, entry)
+                || (self.make_way(home, entry.len, entry.since) && self.admit(home, entry)));
         if stored {
             if entry.charged > 0 {
                 self.retained.0.fetch_add(self.bytes(entry.charged), Relaxed);
@@ -69,7 +79,7 @@ impl<P: Pal> LargeAllocator<P> {
             since: self.pal.seconds(),
         };
         let left = shape.left > shape.usable;
-        if known.habit == Habit::Prefix(1) && !left && !known.due && self.head_is_zero(base) {
+        if known.habit == Habit::Prefix(1) && !left && !known.due && self.only_head(base, touched) {
             // The common case in a class that is never written to: not one system call now, and the proof comes when
             // the block is wanted.
             self.habits.trusted(class);
@@ -85,7 +95,7 @@ impl<P: Pal> LargeAllocator<P> {
             (entry.expect, entry.charged) = (shape.left, shape.left - 1);
             return Some(entry);
         }
-        let faithful = !known.due && self.confirms(base, touched, known.habit);
+        let faithful = !known.due && (known.reads || self.confirms(base, touched, known.habit));
         match known.habit {
             Habit::Prefix(pages) if faithful => {
                 self.habits.trusted(class);
@@ -100,19 +110,22 @@ impl<P: Pal> LargeAllocator<P> {
             Habit::Prefix(_) if touched < WORTH_A_LOOK && !known.due => {
                 self.habits.learn(class, Found { of: touched, dirty: touched, end: touched });
             }
-            _ => self.look(&mut entry, class, known.habit),
+            _ => self.look(&mut entry, class, &known),
         }
         Some(entry)
     }
 
-    /// Who writes into a block nearly always begins at its head, and that can be seen without asking anybody.
-    fn head_is_zero(&self, base: usize) -> bool {
+    /// Who writes into a block nearly always begins at its head, and that can be seen without asking anybody. Who has
+    /// written there may have stopped within the page.
+    fn only_head(&self, base: usize, touched: u32) -> bool {
         let chunk = base + self.pal.page_size();
         let line = |offset| Range { start: chunk + offset, len: 64 };
         // SAFETY: the page of the header, which has just been read.
-        unsafe {
+        let zero = unsafe {
             self.pal.load(chunk + HEADER) == 0 && self.pal.is_zero(line(64)) && self.pal.is_zero(line(2048))
-        }
+        };
+        let untouched = |page| self.pal.resident(self.part(base, page, touched).start) == Some(false);
+        zero || (touched > 1 && untouched(1) && untouched(touched / 2))
     }
 
     /// Does what a glance tells fit the habit? The mapping is intact, so that its pages can be read.
@@ -134,7 +147,7 @@ impl<P: Pal> LargeAllocator<P> {
         let zero = (1..=SAMPLES).filter(|sample| {
             let page = (pages as usize - 1) * sample / SAMPLES;
             let line =
-                Range { start: self.part(base, 0, pages).start + page * self.pal.page_size() + 64, len: 64 };
+                Range { start: self.part(base, 0, pages).start + page * self.pal.page_size(), len: 64 };
             // SAFETY: a line of a block whose mapping is intact.
             unsafe { self.pal.is_zero(line) }
         });
@@ -143,26 +156,41 @@ impl<P: Pal> LargeAllocator<P> {
 
     /// Looks at the pages of a freed block and learns. What is found untouched needs no zeroing any more.
     #[cold]
-    fn look(&self, entry: &mut Entry, class: usize, habit: Habit) {
+    fn look(&self, entry: &mut Entry, class: usize, known: &Known) {
         let all = self.part(entry.base, 0, entry.touched);
-        if matches!(habit, Habit::Prefix(pages) if pages >= entry.touched && entry.touched >= 2 * WORTH_A_LOOK)
-            && self.seems_untouched(entry.base, entry.touched)
-        {
+        let full = matches!(known.habit, Habit::Prefix(pages) if pages >= entry.touched);
+        if full && entry.touched > SAMPLES as u32 && self.seems_untouched(entry.base, entry.touched) {
+            if known.idle < PATIENCE && !known.reads {
+                return self.habits.idle(class);
+            }
             // The habit has changed: these pages are memory for nothing.
             // SAFETY: the block was freed, and its mapping is intact.
             if unsafe { self.pal.purge(&[self.part(entry.base, 1, entry.touched)]) } {
                 (entry.touched, entry.expect, entry.charged) = (1, 1, 0);
+                if known.reads {
+                    return self.habits.forget(class);
+                }
                 return self.habits.learn(class, Found { of: entry.len, dirty: 1, end: 1 });
             }
         }
         let page = self.pal.page_size();
         let mut found = Found { of: entry.touched, dirty: 0, end: 0 };
-        let mut count = |range: Range| {
-            found.dirty += (range.len / page) as u32;
-            found.end = ((range.start + range.len - all.start) / page) as u32;
+        let mut read = 0;
+        let mut count = |range: Range, dirty: bool| {
+            let pages = (range.len / page) as u32;
+            if dirty {
+                found.dirty += pages;
+                found.end = ((range.start + range.len - all.start) / page) as u32;
+            } else {
+                read += pages;
+            }
         };
         // SAFETY: the block is ours, and counting touches nothing.
-        let proved = unsafe { self.pal.dirty(all, &mut count) }.is_ok();
+        let proved = unsafe { self.pal.touched(all, &mut count) }.is_ok();
+        if proved && all.len <= RESIDENT && read > found.of / 4 {
+            // Pages that are only read are faulted in anew after each purge, which costs more than clearing them.
+            return self.habits.learn_to_read(class, found.of);
+        }
         if !proved {
             let guess = self.pal.resident_prefix(all).map_or(entry.touched, |bytes| (bytes / page) as u32);
             found = Found { of: entry.touched, dirty: guess, end: guess };
@@ -217,7 +245,7 @@ impl<P: Pal> LargeAllocator<P> {
 
     /// Stores a block, unless something has to go first.
     fn admit(&self, home: usize, entry: Entry) -> bool {
-        let admitted = self.spare() <= self.spare_limit.load(Relaxed)
+        let admitted = self.spare() + self.bytes(entry.len) <= self.spare_limit.load(Relaxed)
             && self.cache.with(home, |entries| {
                 let oldest = entries.as_slice().first();
                 oldest.is_none_or(|oldest| !is_old(oldest, entry.since)) && entries.push(entry)
@@ -225,11 +253,11 @@ impl<P: Pal> LargeAllocator<P> {
         admitted
     }
 
-    /// Makes room for one more entry; its address space counts as spare already.
+    /// Makes room for one more entry.
     #[cold]
-    fn make_way(&self, home: usize, now: u32) -> bool {
+    fn make_way(&self, home: usize, len: u32, now: u32) -> bool {
         while self.evict(home, |entry| is_old(entry, now)) {}
-        while self.spare() > self.spare_limit.load(Relaxed) {
+        while self.spare() + self.bytes(len) > self.spare_limit.load(Relaxed) {
             if !(0..SHARDS).any(|step| self.evict(home + step, |_| true)) {
                 return false;
             }
@@ -299,9 +327,9 @@ impl<P: Pal> LargeAllocator<P> {
         self.spare_limit.load(Relaxed) < SPARE
     }
 
-    /// Under a limit on address space, freed blocks may take a sixteenth of it.
+    /// Under a limit on address space, freed blocks may take a sixty-fourth of it.
     pub(crate) fn look_at_limits(&self) {
-        let limit = self.pal.space_limit().map_or(SPARE, |limit| (limit / 16).min(SPARE));
+        let limit = self.pal.space_limit().map_or(SPARE, |limit| (limit / 64).min(SPARE));
         self.spare_limit.store(limit, Relaxed);
     }
 }

@@ -183,6 +183,38 @@ fn sizes_that_take_turns_share_the_largest_block() {
 }
 
 #[test]
+fn alternating_habits_cost_no_faults() {
+    let large = allocator();
+    let all = [Range { start: 0, len: MIB }];
+    let turn = || {
+        cycle(&large, MIB, &all);
+        cycle(&large, MIB, &[]);
+    };
+    (0..8).for_each(|_| turn());
+    large.pal().tally();
+    (0..50).for_each(|_| turn());
+    let tally = large.pal().tally();
+    assert!(tally.faults == 0 && tally.maps == 0, "{tally:?}");
+}
+
+#[test]
+fn blocks_that_are_only_read_are_not_faulted_in_again() {
+    let large = allocator();
+    let read = || {
+        let addr = large.calloc(MIB).expect("memory").addr;
+        assert!(large.pal().read(Range { start: addr, len: MIB }));
+        // SAFETY: ours.
+        assert!(unsafe { large.free(addr) });
+    };
+    (0..70).for_each(|_| read());
+    large.pal().tally();
+    (0..50).for_each(|_| read());
+    let tally = large.pal().tally();
+    // At most one of the looks that find out whether it is still so.
+    assert!(tally.faults <= 300 && tally.purges <= 1, "{tally:?}");
+}
+
+#[test]
 fn a_burst_leaves_no_more_than_the_limit() {
     let large = allocator();
     let blocks: Vec<usize> = (0..20).map(|_| large.calloc(32 * MIB).expect("memory").addr).collect();

@@ -129,7 +129,7 @@ fn fold(output: &Output, least: usize) {
 
 fn view(output: &Output) {
     let Ok(tty) = terminal() else { return };
-    let Ok(mut screen) = Screen::new(tty) else { return };
+    let mut screen = Screen::new(tty);
     loop {
         // In this order, as folding moves records.
         let files: Vec<PathBuf> =

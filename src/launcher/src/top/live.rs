@@ -16,7 +16,6 @@ use crate::report::Style;
 /// A terminal's second screen, which it leaves when the value goes.
 pub struct Screen {
     tty: File,
-    terminal: Terminal<CrosstermBackend<File>>,
     watch: Watch,
     view: View,
     shown: bool,
@@ -24,13 +23,9 @@ pub struct Screen {
 
 impl Screen {
     /// Nothing is drawn yet.
-    ///
-    /// # Errors
-    /// Those of the terminal.
-    pub fn new(tty: File) -> io::Result<Screen> {
+    pub fn new(tty: File) -> Screen {
         let view = View::without_keys(Style::of(&tty));
-        let terminal = Terminal::new(CrosstermBackend::new(tty.try_clone()?))?;
-        Ok(Screen { tty, terminal, watch: Watch::new(Vec::new()), view, shown: false })
+        Screen { tty, watch: Watch::new(Vec::new()), view, shown: false }
     }
 
     /// Reads these files and draws. Nothing is done while the terminal is another job's.
@@ -46,9 +41,13 @@ impl Screen {
             self.shown = true;
         }
         self.view.update(self.watch.follow(files), Instant::now());
-        // What the terminal echoed, say, goes.
-        self.terminal.clear()?;
-        self.terminal.draw(|frame| draw(frame, &self.view)).map(drop)
+        // All anew: what the terminal echoed, say, goes. Ratatui's own way to clear would ask the terminal where its cursor is, and
+        // read the answer where the program reads its input; so does its way to follow a change of size.
+        execute!(self.tty, terminal::BeginSynchronizedUpdate, terminal::Clear(terminal::ClearType::All))?;
+        let mut terminal = Terminal::new(CrosstermBackend::new(&self.tty))?;
+        terminal.draw(|frame| draw(frame, &self.view))?;
+        drop(terminal);
+        execute!(self.tty, terminal::EndSynchronizedUpdate)
     }
 }
 

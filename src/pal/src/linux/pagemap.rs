@@ -159,8 +159,7 @@ fn scan_open(
         };
         for region in regions.iter().take(count) {
             let sane = region.start >= range.start as u64 && region.end <= end && region.start < region.end;
-            let expected =
-                region.categories & PAGE_IS_PFNZERO == 0 && region.categories & !arg.return_mask == 0;
+            let expected = region.categories & (clean | !arg.return_mask) == 0;
             if !sane || !expected {
                 return Err(ScanError::Unsupported);
             }
