@@ -264,7 +264,17 @@ impl Run {
             command.env("FASTCALLOC_LOG", logs.join("%e.%p.fcrec"));
         }
         self.put_limits(&mut command);
-        let mut child = command.spawn().unwrap_or_else(|e| panic!("{:?}: {e}", self.argv));
+        // Another test that forks just now may still hold a program open that has been compiled a moment ago.
+        let busy = |e: &std::io::Error| e.kind() == std::io::ErrorKind::ExecutableFileBusy;
+        let mut spawned = command.spawn();
+        for _ in 0..100 {
+            if !spawned.as_ref().is_err_and(busy) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+            spawned = command.spawn();
+        }
+        let mut child = spawned.unwrap_or_else(|e| panic!("{:?}: {e}", self.argv));
         let end = wait(&mut child, self.timeout);
         let mut left: Vec<String> = fs::read_dir(cwd.path())
             .expect("it was just made")

@@ -152,6 +152,11 @@ pub trait Pal: Sync {
     /// A number that no other live thread has.
     fn thread(&self) -> usize;
 
+    /// Nanoseconds from some fixed point, for a guess at what a call did from how long it took; 0 where that tells nothing.
+    fn nanoseconds(&self) -> u64 {
+        0
+    }
+
     /// Seconds from some fixed point, never backwards; coarse.
     fn seconds(&self) -> u32;
 

@@ -5,9 +5,13 @@ use pal::{Pal, Range};
 
 use crate::block_cache::{Entries, Entry};
 use crate::large::LargeAllocator;
+use crate::request;
 
 /// Blocks proved at a time.
 pub(crate) const BATCH: usize = 8;
+
+/// Nanoseconds a block that a purge takes when there is nothing to give back, with room for 1000 MiB and for noise.
+const NOTHING_TO_DO: u64 = 12_000;
 
 /// A block of the batch.
 #[derive(Clone, Copy)]
@@ -18,6 +22,8 @@ struct Waiting {
     whole: Range,
     /// What has to be zero.
     body: Range,
+    /// Its class.
+    class: usize,
 }
 
 impl<P: Pal> LargeAllocator<P> {
@@ -25,7 +31,7 @@ impl<P: Pal> LargeAllocator<P> {
     /// only one that waited.
     pub(crate) fn prove(&self, entries: &mut Entries, asked: usize) -> bool {
         let none = Range { start: 0, len: 0 };
-        let mut batch = [Waiting { index: 0, whole: none, body: none }; BATCH];
+        let mut batch = [Waiting { index: 0, whole: none, body: none, class: 0 }; BATCH];
         let mut count = 0;
         let list = entries.as_slice();
         let others = (0..list.len()).rev().filter(|&index| index != asked);
@@ -52,7 +58,8 @@ impl<P: Pal> LargeAllocator<P> {
 
     fn waiting(&self, index: usize, entry: &Entry) -> Waiting {
         let body = self.part(entry.base, 1, entry.touched);
-        Waiting { index, whole: self.whole(entry.base, entry.len), body }
+        let class = request::class(entry.touched as usize);
+        Waiting { index, whole: self.whole(entry.base, entry.len), body, class }
     }
 
     /// Are the mappings of a run of neighbours as we made them, sentinels included?
@@ -74,9 +81,16 @@ impl<P: Pal> LargeAllocator<P> {
             count += 1;
         }
         let Some(ranges) = ranges.get(..count).filter(|ranges| !ranges.is_empty()) else { return };
+        let began = self.pal.nanoseconds();
         // SAFETY: freed blocks, in nobody's hands.
         let zero = match self.quietly(|| unsafe { self.pal.zero(ranges) }) {
-            Some(done) => [done; BATCH],
+            Some(done) => {
+                if self.pal.nanoseconds().wrapping_sub(began) > NOTHING_TO_DO * ranges.len() as u64 {
+                    // There was memory to give back: faith was misplaced.
+                    batch.iter().for_each(|block| self.habits.forget(block.class));
+                }
+                [done; BATCH]
+            }
             None => self.find_untouched(ranges),
         };
         for block in batch {

@@ -18,7 +18,7 @@ const QUICK: u32 = 64;
 /// A class whose blocks came back untouched so often in a row is worth a stock.
 const STEADY: u8 = 8;
 /// Address space that a stock may take.
-const STOCK: usize = 320 << 20;
+const STOCK: usize = 800 << 20;
 
 impl<P: Pal> LargeAllocator<P> {
     /// A freed block of at least `need` pages, made zero.

@@ -129,6 +129,15 @@ fn grow(range: Range, impossible: usize) -> i32 {
     }
 }
 
+/// Most systems answer without entering the kernel; both clocks exist since 2.6.32 (clock_gettime(2)).
+fn clock(which: libc::clockid_t) -> libc::timespec {
+    // SAFETY: all-zero is a valid timespec.
+    let mut now: libc::timespec = unsafe { core::mem::zeroed() };
+    // SAFETY: writes one timespec.
+    unsafe { libc::clock_gettime(which, &mut now) };
+    now
+}
+
 fn getpid() -> u32 {
     // SAFETY: takes no arguments.
     unsafe { syscall(libc::SYS_getpid, [0; 6]) }.unwrap_or(0) as u32
@@ -285,13 +294,13 @@ impl Pal for Linux {
         syscall::thread_pointer()
     }
 
+    fn nanoseconds(&self) -> u64 {
+        let now = clock(libc::CLOCK_MONOTONIC);
+        (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
+    }
+
     fn seconds(&self) -> u32 {
-        // SAFETY: all-zero is a valid timespec.
-        let mut now: libc::timespec = unsafe { core::mem::zeroed() };
-        // SAFETY: writes one timespec; the clock exists since 2.6.32 (clock_gettime(2)), and most systems answer
-        // without entering the kernel.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut now) };
-        now.tv_sec as u32
+        clock(libc::CLOCK_MONOTONIC_COARSE).tv_sec as u32
     }
 
     #[inline]
