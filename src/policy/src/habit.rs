@@ -36,7 +36,7 @@ impl Found {
     /// The habit that this find speaks for.
     pub fn habit(self) -> Habit {
         let Found { of, dirty, end } = self;
-        if of <= SMALL && end > 1 {
+        if of <= SMALL && dirty > of / 4 {
             return Habit::Prefix(of);
         }
         if dirty.saturating_add(dirty / 4) >= end.saturating_sub(2) {
