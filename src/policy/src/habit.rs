@@ -59,6 +59,8 @@ pub struct Known {
     pub due: bool,
     /// The class is full of pages that are only read: zeros in them tell nothing.
     pub reads: bool,
+    /// One block was full of such pages: another, and the class is.
+    pub suspect: bool,
     /// Blocks in a row that seemed to be untouched against expectation.
     pub idle: u8,
 }
@@ -69,12 +71,13 @@ pub struct Habits {
 }
 
 // A class as a word: 32 bits pages, 2 bits kind, 6 bits streak, 8 bits stored on faith since the
-// last look, 8 bits idle, 1 bit reads.
+// last look, 8 bits idle, 1 bit reads, 1 bit suspect.
 const KIND: u64 = 32;
 const STREAK: u64 = 34;
 const SINCE: u64 = 40;
 const IDLE: u64 = 48;
 const READS: u64 = 56;
+const SUSPECT: u64 = 57;
 
 impl Habits {
     /// Nothing known.
@@ -117,6 +120,7 @@ impl Habits {
             streak: (word >> STREAK) as u8 & 63,
             due: since >= FAITH,
             reads: word >> READS & 1 == 1,
+            suspect: word >> SUSPECT & 1 == 1,
             idle: (word >> IDLE) as u8,
         }
     }
@@ -131,6 +135,12 @@ impl Habits {
             Habit::Sparse(pages) => (2, pages),
         };
         self.set(class, u64::from(pages) | kind << KIND | u64::from(streak.min(63)) << STREAK);
+    }
+
+    /// A block was full of pages that were only read: the class is soon looked at again.
+    pub fn suspect(&self, class: usize) {
+        let soon = u64::from(FAITH - 4) << SINCE;
+        self.set(class, (self.word(class) & ((1 << SINCE) - 1)) | soon | 1 << SUSPECT);
     }
 
     /// Blocks of the class are to be kept resident, all `pages` of them, for their readers.
@@ -154,7 +164,7 @@ impl Habits {
         let word = self.word(class);
         let since = ((word >> SINCE) as u8).saturating_add(1);
         let streak = ((word >> STREAK) as u8 & 63).saturating_add(1).min(63);
-        let kept = word & (((1 << STREAK) - 1) | (1 << READS));
+        let kept = word & (((1 << STREAK) - 1) | (1 << READS) | (1 << SUSPECT));
         self.set(class, kept | u64::from(streak) << STREAK | u64::from(since) << SINCE);
     }
 }

@@ -168,7 +168,8 @@ impl<P: Pal> LargeAllocator<P> {
             if unsafe { self.pal.purge(&[self.part(entry.base, 1, entry.touched)]) } {
                 (entry.touched, entry.expect, entry.charged) = (1, 1, 0);
                 if known.reads {
-                    return self.habits.forget(class);
+                    self.habits.forget(class);
+                    return self.habits.suspect(class);
                 }
                 return self.habits.learn(class, Found { of: entry.len, dirty: 1, end: 1 });
             }
@@ -187,7 +188,8 @@ impl<P: Pal> LargeAllocator<P> {
         };
         // SAFETY: the block is ours, and counting touches nothing.
         let proved = unsafe { self.pal.touched(all, &mut count) }.is_ok();
-        if proved && all.len <= RESIDENT && read > found.of / 4 {
+        let suspect = proved && all.len <= RESIDENT && read > found.of / 4;
+        if suspect && known.suspect {
             // Pages that are only read are faulted in anew after each purge, which costs more than clearing them.
             return self.habits.learn_to_read(class, found.of);
         }
@@ -196,6 +198,9 @@ impl<P: Pal> LargeAllocator<P> {
             found = Found { of: entry.touched, dirty: guess, end: guess };
         }
         self.habits.learn(class, found);
+        if suspect {
+            self.habits.suspect(class);
+        }
         match found.habit() {
             Habit::Sparse(dirty) => (entry.sparse, entry.charged) = (true, dirty.saturating_sub(1)),
             _ => (entry.expect, entry.charged) = (found.end.max(1), found.dirty.saturating_sub(1)),
