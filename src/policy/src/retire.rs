@@ -167,11 +167,11 @@ impl<P: Pal> LargeAllocator<P> {
             // SAFETY: the block was freed, and its mapping is intact.
             if unsafe { self.pal.purge(&[self.part(entry.base, 1, entry.touched)]) } {
                 (entry.touched, entry.expect, entry.charged) = (1, 1, 0);
+                self.habits.forget(class);
                 if known.reads {
-                    self.habits.forget(class);
-                    return self.habits.suspect(class);
+                    self.habits.suspect(class);
                 }
-                return self.habits.learn(class, Found { of: entry.len, dirty: 1, end: 1 });
+                return;
             }
         }
         let page = self.pal.page_size();
