@@ -200,9 +200,6 @@ impl<P: Pal> LargeAllocator<P> {
             return;
         }
         self.map_like(stride, count, |base| {
-            let header = request::header(self.bytes(len));
-            // SAFETY: a word of a block that has just been mapped.
-            unsafe { self.pal.store(base + self.pal.page_size() + size_of::<usize>(), header) };
             let since = self.pal.seconds();
             let entry =
                 Entry { base, len, touched: 0, expect: 0, sparse: false, intact: true, charged: 0, since };

@@ -108,12 +108,12 @@ impl Recorder {
         if number >= ALL && !number.is_multiple_of(SAMPLE) {
             return;
         }
-        let began = nanoseconds(libc::CLOCK_MONOTONIC);
+        let began = large.pal().nanoseconds();
         // SAFETY: the caller's promise is the one asked for.
         if let Some(census) = unsafe { large.census(addr) } {
             let (untouched, read, written) = (census.untouched, census.read, census.written);
             record.touched(large.pal().thread(), bytes, untouched as u64, read as u64, written as u64);
-            record.scan_took(bytes, nanoseconds(libc::CLOCK_MONOTONIC).saturating_sub(began));
+            record.scan_took(bytes, large.pal().nanoseconds().saturating_sub(began));
         }
     }
 
