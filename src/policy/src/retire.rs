@@ -6,6 +6,7 @@
 use pal::{Pal, Range};
 
 use crate::block_cache::{BlockCache, Entry, ENTRIES, SHARDS};
+use crate::forward::SMALL;
 use crate::habit::{Found, Habit, Known};
 use crate::large::LargeAllocator;
 use crate::ownership::Shape;
@@ -138,7 +139,10 @@ impl<P: Pal> LargeAllocator<P> {
                 self.pal.resident(self.part(base, pages, touched).start) == Some(false)
             }
             Habit::Prefix(_) => touched < 2 * WORTH_A_LOOK || !self.seems_untouched(base, touched),
-            Habit::Sparse(_) => true,
+            // Both in use: then it is no longer one here and there.
+            Habit::Sparse(_) => [touched / 2, touched.saturating_sub(2)]
+                .iter()
+                .any(|&page| self.pal.resident(self.part(base, page, touched).start) == Some(false)),
         }
     }
 
@@ -154,11 +158,29 @@ impl<P: Pal> LargeAllocator<P> {
         zero.count() >= SAMPLES - 1
     }
 
+    /// Which pages of a block that is resident were written since it was cleared? Quicker than a scan if it is small.
+    fn find_nonzero(&self, base: usize, pages: u32) -> Found {
+        let mut found = Found { of: pages, dirty: 0, end: 0 };
+        for page in 0..pages {
+            // SAFETY: pages of a block whose mapping is intact.
+            if page == 0 || !unsafe { self.pal.is_zero(self.part(base, page, page + 1)) } {
+                (found.dirty, found.end) = (found.dirty + 1, page + 1);
+            }
+        }
+        found
+    }
+
     /// Looks at the pages of a freed block and learns. What is found untouched needs no zeroing any more.
     #[cold]
     fn look(&self, entry: &mut Entry, class: usize, known: &Known) {
         let all = self.part(entry.base, 0, entry.touched);
         let full = matches!(known.habit, Habit::Prefix(pages) if pages >= entry.touched);
+        if full && entry.touched as usize <= SMALL {
+            let found = self.find_nonzero(entry.base, entry.touched);
+            if found.dirty > 1 && found.habit() == Habit::Prefix(found.of) {
+                return self.habits.learn(class, found);
+            }
+        }
         if full && entry.touched > SAMPLES as u32 && self.seems_untouched(entry.base, entry.touched) {
             if known.idle < PATIENCE && !known.reads {
                 return self.habits.idle(class);
@@ -188,8 +210,8 @@ impl<P: Pal> LargeAllocator<P> {
         };
         // SAFETY: the block is ours, and counting touches nothing.
         let proved = unsafe { self.pal.touched(all, &mut count) }.is_ok();
-        let suspect = proved && all.len <= RESIDENT && read > found.of / 4;
-        if suspect && known.suspect {
+        let suspect = proved && read > found.of / 4;
+        if suspect && known.suspect && all.len <= RESIDENT {
             // Pages that are only read are faulted in anew after each purge, which costs more than clearing them.
             return self.habits.learn_to_read(class, found.of);
         }
@@ -200,6 +222,12 @@ impl<P: Pal> LargeAllocator<P> {
         self.habits.learn(class, found);
         if suspect {
             self.habits.suspect(class);
+            // They would be found again and again, by each scan. If they are back after this, somebody reads them each time.
+            // SAFETY: the block was freed, and its mapping is intact.
+            if unsafe { self.pal.purge(&[self.part(entry.base, 1, entry.touched)]) } {
+                (entry.touched, entry.expect, entry.charged) = (1, 1, 0);
+                return;
+            }
         }
         match found.habit() {
             Habit::Sparse(dirty) => (entry.sparse, entry.charged) = (true, dirty.saturating_sub(1)),
