@@ -45,6 +45,8 @@ struct Entry {
     tag: u32,
     /// Pages may be shared with another map: needs_copy, a shadow.
     copied: bool,
+    /// Something in it was touched: it has a VM object, until it is unmapped.
+    object: bool,
 }
 
 /// What was asked of the kernel.
@@ -60,6 +62,10 @@ pub struct Calls {
     pub mincore: usize,
     /// Bytes that the kernel zeroed in place.
     pub bytes: usize,
+    /// mach_vm_region_recurse.
+    pub regions: usize,
+    /// Pages that mincore looked up, one by one.
+    pub walked: usize,
 }
 
 struct Map {
@@ -74,7 +80,7 @@ struct Map {
 static MAP: Mutex<Map> = Mutex::new(Map {
     entries: BTreeMap::new(),
     compressed: BTreeSet::new(),
-    calls: Calls { maps: 0, zeroed: 0, refused: 0, mincore: 0, bytes: 0 },
+    calls: Calls { maps: 0, zeroed: 0, refused: 0, mincore: 0, bytes: 0, regions: 0, walked: 0 },
     zero: Zero::Works,
     page: 4096,
     mincore_fails: false,
@@ -104,6 +110,13 @@ pub fn page_size() -> usize {
 /// The counts since the last call.
 pub fn take_calls() -> Calls {
     std::mem::take(&mut map().calls)
+}
+
+impl Calls {
+    /// All of them.
+    pub fn all(self) -> usize {
+        self.maps + self.zeroed + self.refused + self.mincore + self.regions
+    }
 }
 
 impl Map {
@@ -145,6 +158,12 @@ impl Map {
         }
     }
 
+    /// Mapped without a hole, to read and to write.
+    fn is_writable(&self, start: usize, end: usize) -> bool {
+        let entries = self.entries.range(..end).rev().take_while(|(_, entry)| entry.end > start);
+        self.covers(start, end) && entries.into_iter().all(|(_, entry)| entry.protection == 3)
+    }
+
     fn covers(&self, start: usize, end: usize) -> bool {
         let mut at = start;
         while at < end {
@@ -164,6 +183,18 @@ fn rounded(map: &Map, addr: usize, len: usize) -> Result<(usize, usize), i32> {
     Ok((addr, addr + len.next_multiple_of(map.page)))
 }
 
+/// Maps real memory at the address, or where the model has room behind it. Gives the place.
+fn placed(map: &Map, mut start: usize, len: usize, protection: i32, fixed: bool) -> Result<usize, i32> {
+    loop {
+        match pages::place(start, len, protection, fixed) {
+            pages::Placed::Here => return Ok(start),
+            // Something of this process that the model does not know of.
+            pages::Placed::Taken if !fixed => start = map.gap(start + (64 << 20), len),
+            _ => return Err(ENOMEM),
+        }
+    }
+}
+
 /// mmap(2) of anonymous private memory; `fd` holds VM flags (bsd/kern/kern_mman.c: unknown bits are EINVAL).
 pub fn mmap(addr: usize, len: usize, protection: i32, flags: i32, fd: i32) -> Result<usize, i32> {
     let tag = (fd as u32) >> 24;
@@ -177,24 +208,30 @@ pub fn mmap(addr: usize, len: usize, protection: i32, flags: i32, fd: i32) -> Re
     let mut map = map();
     let len = len.next_multiple_of(map.page);
     let mut start = addr;
+    let mut renewed = false;
     if flags & MAP_FIXED != 0 {
         rounded(&map, addr, len)?;
+        renewed = protection == 3 && map.is_writable(start, start + len) && pages::renew(start, len);
         map.remove(start, start + len);
     } else {
         start = map.gap(addr.next_multiple_of(map.page), len);
     }
-    loop {
-        match pages::place(start, len, protection, flags & MAP_FIXED != 0) {
-            pages::Placed::Here => break,
-            // Something of this process that the model does not know of.
-            pages::Placed::Taken if flags & MAP_FIXED == 0 => start = map.gap(start + (64 << 20), len),
-            _ => return Err(ENOMEM),
-        }
+    if !renewed {
+        start = placed(&map, start, len, protection, flags & MAP_FIXED != 0)?;
     }
     let tag = if fd == -1 { 0 } else { tag };
     for at in (start..start + len).step_by(CHUNK) {
         let end = (at + CHUNK).min(start + len);
-        let entry = Entry { end, protection, inheritance: 1, behavior: 0, wired: 0, tag, copied: false };
+        let entry = Entry {
+            end,
+            protection,
+            inheritance: 1,
+            behavior: 0,
+            wired: 0,
+            tag,
+            copied: false,
+            object: false,
+        };
         map.entries.insert(at, entry);
     }
     map.calls.maps += 1;
@@ -273,6 +310,7 @@ pub fn mincore(addr: usize, len: usize, to: &mut [u8]) -> Result<(), i32> {
     let mut map = map();
     let (start, _) = rounded(&map, addr, len)?;
     map.calls.mincore += 1;
+    map.calls.walked += to.len();
     if map.mincore_fails {
         return Err(ENOMEM);
     }
@@ -325,9 +363,16 @@ pub fn mark(addr: usize, len: usize, inheritance: Option<u32>, wired: Option<u16
 /// `mach_vm_region_recurse` with the short structure: the first region that ends behind the address. Gives start,
 /// length, and the structure's 48 bytes (mach/vm_region.h, packed to four).
 pub fn region(addr: usize) -> Option<(usize, usize, [u8; 48])> {
-    let map = map();
+    let mut map = map();
+    map.calls.regions += 1;
     let before = map.entries.range(..=addr).next_back().filter(|(_, entry)| entry.end > addr);
-    let (start, entry) = before.or_else(|| map.entries.range(addr..).next())?;
+    let (&start, entry) = before.or_else(|| map.entries.range(addr..).next())?;
+    // Whether there is an object is a pointer in the entry (osfmk/vm/vm_map.c, `vm_map_region_walk`); here the pages tell,
+    // until one was found.
+    let touched = entry.object || pages::any_touched(start, entry.end - start);
+    let entry = map.entries.get_mut(&start)?;
+    entry.object = touched;
+    let (entry, start) = (&*entry, &start);
     let mut info = [0u8; 48];
     let mut put = |at: usize, bytes: &[u8]| info[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, &entry.protection.to_le_bytes());
@@ -336,8 +381,6 @@ pub fn region(addr: usize) -> Option<(usize, usize, [u8; 48])> {
     put(20, &entry.tag.to_le_bytes());
     put(24, &1u32.to_le_bytes());
     // SM_EMPTY where nothing was touched: there is no object then. SM_COW, SM_PRIVATE.
-    let touched = pages::any_touched(*start, entry.end - start)
-        || map.compressed.range(*start..entry.end).next().is_some();
     put(
         31,
         &[if !touched {
@@ -369,8 +412,19 @@ pub fn copy(from: usize, len: usize, to: usize) -> bool {
     true
 }
 
+/// Is all of it mapped as mmap does it for the library: by its tag, and unchanged?
+pub fn is_plain(addr: usize, len: usize) -> bool {
+    let map = map();
+    let plain = |entry: &Entry| {
+        (entry.protection, entry.inheritance, entry.behavior, entry.wired, entry.tag) == (3, 1, 0, 0, 246)
+    };
+    let entries = map.entries.range(..addr + len).rev().take_while(|(_, entry)| entry.end > addr);
+    map.covers(addr, addr + len) && entries.into_iter().all(|(_, entry)| plain(entry))
+}
+
 /// After a fork every page is shared with the other process until one side writes.
 pub fn forked() {
+    pages::forked();
     map().entries.values_mut().for_each(|entry| entry.copied = true);
 }
 

@@ -220,6 +220,10 @@ unsafe extern "C" fn compress(at: usize, len: usize) {
     kernel::compress(at, len);
 }
 
+unsafe extern "C" fn is_plain(at: usize, len: usize) -> bool {
+    kernel::is_plain(at, len)
+}
+
 unsafe extern "C" fn is_default(p: usize) -> bool {
     libmalloc::is_default(p)
 }
@@ -301,6 +305,7 @@ exports! {
     "_host_default_callocs" = default_callocs,
     "_host_exit" = exit_now,
     "_host_is_default" = is_default,
+    "_host_is_plain" = is_plain,
     "_host_on_threads" = on_threads,
     "_host_wait" = wait_for,
 }

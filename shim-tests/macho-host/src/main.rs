@@ -13,8 +13,9 @@
 //!   --env NAME=VALUE for the images
 //!   --late           the shim's initialisers run after the first test
 //! A test is a function `t_NAME` of the image that gives 0, or the line that failed. `all`: each of them but those whose
-//! name ends in `_alone`. `pairs:BYTES:COUNT` is the article's loop; it prints nanoseconds for each round, bytes cleared in
-//! it, and mappings made and unmade in all. `reads:BYTES:COUNT` is the same with the head of each block written.
+//! name ends in `_alone`. `pairs:BYTES:COUNT` is the article's loop; it prints for a round: nanoseconds, bytes cleared, calls
+//! of the kernel, mappings made and unmade, pages that mincore looked up. `reads:BYTES:COUNT` is the same with the head of
+//! each block written, and `sparse:BYTES:COUNT` with a byte in each 4 MiB.
 
 mod fixups;
 mod image;
@@ -128,7 +129,7 @@ fn function(program: &Image, name: &str) -> Result<usize, String> {
 }
 
 fn run(program: &Image, name: &str) -> Result<(), String> {
-    if let Some((kind @ ("pairs" | "reads"), shape)) = name.split_once(':') {
+    if let Some((kind @ ("pairs" | "reads" | "sparse"), shape)) = name.split_once(':') {
         return article(program, kind, shape);
     }
     // SAFETY: the tests are functions of this type.
@@ -141,7 +142,7 @@ fn run(program: &Image, name: &str) -> Result<(), String> {
     }
 }
 
-/// The article's loop, measured: time for a round and bytes cleared, in one line.
+/// The article's loop, measured, in one line.
 fn article(program: &Image, kind: &str, shape: &str) -> Result<(), String> {
     let (bytes, rounds) = shape.split_once(':').ok_or("KIND:BYTES:COUNT")?;
     let number = |text: &str| text.parse::<usize>().map_err(|e| format!("{text}: {e}"));
@@ -163,7 +164,9 @@ fn article(program: &Image, kind: &str, shape: &str) -> Result<(), String> {
     }
     let calls = kernel::take_calls();
     let cleared = libmalloc::take_cleared() + libsystem::CLEARED.load(Relaxed) + calls.bytes;
-    println!("{kind} {bytes} {best} {} {}", cleared / (5 * rounds), calls.maps);
+    let each = |count: usize| count as f64 / (5 * rounds) as f64;
+    let (all, maps, walked) = (each(calls.all()), each(calls.maps), each(calls.walked));
+    println!("{kind} {bytes} {best} {} {all:.2} {maps:.2} {walked:.2}", cleared / (5 * rounds));
     Ok(())
 }
 

@@ -35,6 +35,13 @@ pub fn place(addr: usize, len: usize, protection: i32, replace: bool) -> Placed 
     }
 }
 
+/// Zero memory that nobody has touched, in place of what is there. Where protection is as it was, Linux need not take its
+/// mapping apart for that (4 us for 1000 MiB): what xnu does stands in the model's map entries.
+pub fn renew(addr: usize, len: usize) -> bool {
+    // SAFETY: the model's memory, which the caller gives up.
+    unsafe { libc::madvise(addr as *mut _, len, libc::MADV_DONTNEED) == 0 }
+}
+
 /// Unmaps.
 pub fn drop_all(addr: usize, len: usize) {
     // SAFETY: the model's memory.
@@ -91,8 +98,12 @@ pub fn touched(addr: usize, len: usize, visit: &mut dyn FnMut(usize, usize)) {
     }
 }
 
-/// The open pagemap, and whose it is: after a fork an old one tells of the parent.
-static PAGEMAP: Mutex<Option<(u32, File)>> = Mutex::new(None);
+static PAGEMAP: Mutex<Option<File>> = Mutex::new(None);
+
+/// After a fork the open pagemap tells of the parent.
+pub fn forked() {
+    *PAGEMAP.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
+}
 
 /// PAGEMAP_SCAN (Linux 6.7 on) costs nothing for what was never touched, as on xnu.
 fn by_scan(addr: usize, len: usize, visit: &mut dyn FnMut(usize, usize)) -> Option<()> {
@@ -100,11 +111,10 @@ fn by_scan(addr: usize, len: usize, visit: &mut dyn FnMut(usize, usize)) -> Opti
     const PRESENT: u64 = 1 << 3;
     const SWAPPED: u64 = 1 << 4;
     let mut pagemap = PAGEMAP.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let me = std::process::id();
-    if pagemap.as_ref().is_none_or(|known| known.0 != me) {
-        *pagemap = Some((me, File::open("/proc/self/pagemap").ok()?));
+    if pagemap.is_none() {
+        *pagemap = Some(File::open("/proc/self/pagemap").ok()?);
     }
-    let file = &pagemap.as_ref()?.1;
+    let file = pagemap.as_ref()?;
     let mut found = [[0u64; 3]; 256];
     let mut at = addr as u64;
     while at < (addr + len) as u64 {

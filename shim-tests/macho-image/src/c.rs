@@ -42,6 +42,7 @@ unsafe extern "C" {
     pub fn host_default_callocs() -> usize;
     pub fn host_exit(status: c_int) -> !;
     pub fn host_is_default(p: P) -> bool;
+    pub fn host_is_plain(p: P, len: usize) -> bool;
     pub fn host_on_threads(count: c_uint, run: extern "C" fn(c_uint) -> c_uint) -> c_uint;
     pub fn host_wait(pid: c_int) -> c_int;
     pub static mach_task_self_: u32;

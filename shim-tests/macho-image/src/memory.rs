@@ -38,6 +38,25 @@ pub extern "C" fn t_reads_alone(size: usize, rounds: usize) -> u32 {
     0
 }
 
+/// Few pages of each block are written, here and there.
+// SAFETY: the host looks it up by this name; nothing else has it.
+#[unsafe(no_mangle)]
+pub extern "C" fn t_sparse_alone(size: usize, rounds: usize) -> u32 {
+    for _ in 0..rounds {
+        // SAFETY: C functions, as C demands.
+        unsafe {
+            let p = calloc(1, size);
+            check!(!p.is_null());
+            for at in (0..size).step_by(4 * MIB) {
+                check!(is_zero((p as usize + at) as P, 8));
+                fill(p, at, 1, 1);
+            }
+            free(p);
+        }
+    }
+    0
+}
+
 /// Every way of being written to, then freed, then asked for again.
 ///
 /// # Safety
@@ -49,6 +68,45 @@ unsafe fn zeroing(size: usize, rounds: usize, dirty: impl Fn(P, usize)) -> u32 {
             let p = calloc(1, size);
             check!(is_shims(p) && is_zero(p, size) && malloc_size(p) >= size);
             dirty(p, round);
+            free(p);
+        }
+    }
+    0
+}
+
+/// A change to a page of a block, and what blocks of the size are like afterwards.
+///
+/// # Safety
+/// None.
+unsafe fn changed(size: usize, at: usize, kind: u32, touched: usize) -> u32 {
+    // SAFETY: C functions, as C demands.
+    unsafe {
+        let page = getpagesize() as usize;
+        for _ in 0..5 {
+            free(calloc(1, size));
+        }
+        let p = calloc(1, size);
+        let place = (p as usize - 16 + at) as P;
+        fill(place, 0, touched, 1);
+        let done = match kind {
+            0 => mprotect(place, page, 1),
+            1 => mlock(place, page),
+            2 => minherit(place, page, 2),
+            3 => madvise(place, page, 2),
+            _ => {
+                let found = mmap(place, page, 3, 0x1012, -1, 0);
+                fill(found, 0, page, 0xee);
+                i32::from(found != place)
+            }
+        };
+        check!(done == 0);
+        free(p);
+        for _ in 0..12 {
+            let p = calloc(1, size);
+            check!(is_shims(p) && host_is_plain((p as usize - 16) as P, size));
+            let place = (p as usize - 16 + at) as P;
+            check!(is_zero(place, page) && is_zero(p, page));
+            fill(place, 0, touched, 1);
             free(p);
         }
     }
@@ -198,32 +256,39 @@ tests! {
     /// What a caller did to a mapping outlives its free: nobody may meet it again.
     fn t_changed_blocks_never_come_back() {
         let page = getpagesize() as usize;
-        let whole = |p: P| (p as usize - 16 + 2 * page) as P;
-        for kind in 0..5 {
-            for touched in [false, true] {
-                let p = calloc(1, 3 * MIB);
-                if touched {
-                    fill(p, 0, 3 * MIB, 1);
-                }
-                let at = whole(p);
-                check!(0 == match kind {
-                    0 => mprotect(at, page, 1),
-                    1 => mlock(at, page),
-                    2 => minherit(at, page, 2),
-                    3 => madvise(at, page, 2),
-                    _ => {
-                        let found = mmap(at, page, 3, 0x1012, -1, 0);
-                        fill(found, 0, page, 0xee);
-                        i32::from(found != at)
+        for size in [3 * MIB, 300 * MIB] {
+            for kind in 0..5 {
+                // At the head, in the middle, and at the end.
+                for at in [2 * page, size / 2 / page * page, size / page * page - page] {
+                    for touched in [0, page] {
+                        let line = changed(size, at, kind, touched);
+                        check!(line == 0);
                     }
-                });
-                free(p);
-                for _ in 0..20 {
-                    let p = calloc(1, 3 * MIB);
-                    check!(is_zero(p, 3 * MIB));
-                    fill(p, 0, 3 * MIB, 1);
-                    free(p);
                 }
+            }
+        }
+    }
+
+    /// Long blocks are begun anew rather than asked about: what was in them is gone, compressed or not.
+    fn t_zero_when_long() {
+        let page = getpagesize() as usize;
+        for size in [130 * MIB, 300 * MIB, 1000 * MIB] {
+            for round in 0..16usize {
+                let p = calloc(1, size);
+                check!(is_shims(p));
+                for at in [0, page, 2 * page, size / 2, size - 2 * page] {
+                    check!(is_zero((p as usize + at) as P, page));
+                }
+                // Now and then after blocks that were left untouched.
+                if round > 7 && round % 2 == 0 {
+                    fill(p, 3 * page, 10, 1);
+                    fill(p, size / 2, page, 1);
+                    fill(p, size - 2 * page, 10, 1);
+                    if round % 4 == 0 {
+                        host_compress((p as usize & !16383) as P, size);
+                    }
+                }
+                free(p);
             }
         }
     }

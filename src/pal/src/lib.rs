@@ -86,6 +86,15 @@ pub trait Pal: Sync {
         unsafe { self.purge(ranges) }
     }
 
+    /// Where to begin anew is cheaper than to ask [`Pal::intact`] and to zero: makes the range a plain mapping of zeros
+    /// whatever was done to it, but for its first two pages, which must be intact. False: not done, so ask.
+    ///
+    /// # Safety
+    /// As [`Pal::purge`].
+    unsafe fn renew(&self, _range: Range) -> bool {
+        false
+    }
+
     /// Is the range still one plain mapping as [`Pal::map`] made it, or has somebody protected, locked, advised,
     /// replaced or unmapped a part of it? The first page must be one that nobody but us can name: what was done to
     /// the rest shows as a difference from it. False also when this can't be told.

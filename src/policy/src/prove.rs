@@ -28,8 +28,11 @@ struct Waiting {
 
 impl<P: Pal> LargeAllocator<P> {
     /// Proves the block `asked` and others that wait. Those with a changed mapping stay unproved. True if the block was the
-    /// only one that waited.
+    /// only one that waited, and its like should be proved together.
     pub(crate) fn prove(&self, entries: &mut Entries, asked: usize) -> bool {
+        if self.renew(entries, asked) {
+            return false;
+        }
         let none = Range { start: 0, len: 0 };
         let mut batch = [Waiting { index: 0, whole: none, body: none, class: 0 }; BATCH];
         let mut count = 0;
@@ -54,6 +57,17 @@ impl<P: Pal> LargeAllocator<P> {
         }
         self.prove_zero(entries, batch);
         count == 1
+    }
+
+    /// Begins the block anew behind its header, where the system would have it so. False: it is as it was.
+    fn renew(&self, entries: &mut Entries, asked: usize) -> bool {
+        let Some(entry) = entries.as_mut_slice().get_mut(asked) else { return false };
+        // SAFETY: a freed block, in nobody's hands.
+        if !unsafe { self.pal.renew(self.whole(entry.base, entry.len)) } {
+            return false;
+        }
+        (entry.intact, entry.touched, entry.expect) = (true, 1, 1);
+        true
     }
 
     fn waiting(&self, index: usize, entry: &Entry) -> Waiting {

@@ -144,7 +144,8 @@ impl<P: Pal> LargeAllocator<P> {
         if end == 0 {
             return 0;
         }
-        if entry.sparse {
+        // Where a scan is dear, zeroing is not: it costs what is dirty.
+        if entry.sparse && !self.pal.scan_is_dear() {
             if let Some(cleared) = self.clear_dirty(entry.base, end) {
                 return cleared;
             }

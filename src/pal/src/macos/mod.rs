@@ -16,10 +16,17 @@ use sys::quietly;
 
 /// Pages asked about in one call of mincore.
 const WINDOW: usize = 1024;
-/// xnu makes a map entry for each so many bytes of a mapping (osfmk/vm/vm_map.c, `ANON_CHUNK_SIZE`).
+/// So many pages are worth a walk: mincore looks each up (bsd/kern/kern_mman.c, `mincore`, over
+/// `vm_map_page_range_info_internal`), at an estimated 20 to 50 ns, whereas mapping over is one call, and a fault of 700 ns or
+/// so for each page that is used again. Even if one page in sixteen is, mapping over is cheaper from some hundred pages on.
+const FEW: usize = 256;
+/// Blocks of so many pages begin anew rather than being asked about, see [`Pal::renew`].
+const MANY: usize = 4096;
+/// xnu makes a map entry for each so many bytes of a mapping (osfmk/mach/vm_param.h, `ANON_CHUNK_SIZE`).
 const CHUNK: usize = 128 << 20;
-/// Map entries that [`Pal::intact`] looks at. What has more is cheaper mapped anew than asked about.
-const ENTRIES: usize = 4;
+/// Map entries that [`Pal::intact`] looks at: two for each block of a batch of eight (a head, and a body mapped over), or a
+/// gigabyte and more.
+const ENTRIES: usize = 17;
 
 const CALM: u32 = 0;
 const FORKED: u32 = 1;
@@ -30,6 +37,8 @@ pub struct MacOs {
     page: AtomicUsize,
     /// MADV_ZERO was refused as unknown: macOS before 14.4.
     no_zero: AtomicBool,
+    /// MADV_ZERO was refused the last time.
+    refused: AtomicBool,
     fork: AtomicU32,
 }
 
@@ -37,7 +46,12 @@ impl MacOs {
     /// Nothing is asked of the system until the first use.
     #[allow(clippy::new_without_default)]
     pub const fn new() -> Self {
-        MacOs { page: AtomicUsize::new(0), no_zero: AtomicBool::new(false), fork: AtomicU32::new(CALM) }
+        MacOs {
+            page: AtomicUsize::new(0),
+            no_zero: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
+            fork: AtomicU32::new(CALM),
+        }
     }
 
     /// We are in the child of a fork: libmalloc says so to every zone (`reinit_lock`) before anything else runs there.
@@ -70,17 +84,19 @@ impl MacOs {
         if self.no_zero.load(Relaxed) {
             return false;
         }
-        quietly(|| {
+        let refused = quietly(|| {
             // SAFETY: the caller vouches for the range.
-            if unsafe { libc::madvise(range.start as *mut c_void, range.len, libc::MADV_ZERO) } == 0 {
-                return true;
-            }
+            let done = unsafe { libc::madvise(range.start as *mut c_void, range.len, libc::MADV_ZERO) };
             // SAFETY: this thread's own errno.
-            if unsafe { *libc::__error() } == libc::EINVAL {
-                self.no_zero.store(true, Relaxed);
-            }
-            false
-        })
+            (done != 0).then(|| unsafe { *libc::__error() })
+        });
+        if refused == Some(libc::EINVAL) {
+            self.no_zero.store(true, Relaxed);
+        }
+        if self.refused.load(Relaxed) != refused.is_some() {
+            self.refused.store(refused.is_some(), Relaxed);
+        }
+        refused.is_none()
     }
 
     /// The map entry that ends behind the address, and where it begins and ends.
@@ -115,6 +131,37 @@ impl MacOs {
             at = to;
         }
         self.walk_pages(Range { start: at, len: end - at }, &mut see)
+    }
+
+    /// Clears what mincore says holds data, if there are not too many pages to ask about. False: not everywhere.
+    ///
+    /// # Safety
+    /// As [`Pal::zero`].
+    unsafe fn clear_few(&self, range: Range) -> bool {
+        // SAFETY: the caller vouches for the range, and clearing a part touches no page behind it.
+        range.len <= FEW * self.page_size()
+            && unsafe { self.dirty(range, &mut |part| self.clear(part)) }.is_ok()
+    }
+
+    /// Zero, entry by entry. False: not everywhere.
+    ///
+    /// # Safety
+    /// As [`Pal::zero`].
+    unsafe fn zero_entries(&self, range: Range) -> bool {
+        let end = range.start + range.len;
+        let mut at = range.start;
+        while at < end {
+            let found = self.region(at).filter(|(entry, _)| entry.start <= at);
+            let to = found.map_or(end, |(entry, _)| (entry.start + entry.len).min(end));
+            let part = Range { start: at, len: to - at };
+            let untouched = found.is_some_and(|(_, region)| region.is_empty());
+            // SAFETY: the caller vouches for the range.
+            if !untouched && !unsafe { self.clear_few(part) || self.purge(&[part]) } {
+                return false;
+            }
+            at = to;
+        }
+        true
     }
 
     fn walk_pages(&self, range: Range, see: &mut impl FnMut(usize, u8)) -> Option<()> {
@@ -200,27 +247,36 @@ impl Pal for MacOs {
             .all(|range| range.len == 0 || self.map_at(range.start, range.len, libc::MAP_FIXED).is_some())
     }
 
-    /// By MADV_ZERO; where that can't be had by clearing what mincore tells, which costs something for each page, so that
-    /// longer ranges, and all where mincore fails, are mapped over.
+    /// By MADV_ZERO; where that can't be had, few pages are cleared as mincore tells, and longer ranges map entry by map
+    /// entry: one without an object was never touched, and another is mapped over. So is everything where mincore fails.
     unsafe fn zero(&self, ranges: &[Range]) -> bool {
         ranges.iter().all(|range| {
-            let short = range.len <= WINDOW * self.page_size();
             // SAFETY: the caller vouches for the ranges, which are writable.
             unsafe {
                 range.len == 0
                     || self.madvise_zero(*range)
-                    || (short && self.dirty(*range, &mut |part| self.clear(part)).is_ok())
-                    || self.purge(&[*range])
+                    || self.clear_few(*range)
+                    || self.zero_entries(*range)
             }
         })
+    }
+
+    /// Two calls at any length, and what lies behind the head is a map entry without an object until somebody writes there,
+    /// of which all questions are answered at once. [`Pal::intact`] takes a call for each map entry, and the look that is due
+    /// after so many blocks one for each [`WINDOW`] pages. Shorter ranges are asked about: MADV_ZERO keeps the map entries, and
+    /// needs the map's lock for reading only.
+    unsafe fn renew(&self, range: Range) -> bool {
+        let page = self.page_size();
+        let long = if self.refused.load(Relaxed) { FEW * page } else { CHUNK.min(MANY * page) };
+        let head = Range { start: range.start, len: 2 * page };
+        let body = Range { start: head.start + head.len, len: range.len.saturating_sub(head.len) };
+        // SAFETY: the caller vouches for the range.
+        range.len > long && unsafe { self.intact(head) && self.purge(&[body]) }
     }
 
     /// Protection, inheritance, advice, wiring, a file or a hole: each is told by the kernel's map entries, which must
     /// follow each other without a gap and be plain.
     unsafe fn intact(&self, range: Range) -> bool {
-        if range.len > ENTRIES * CHUNK {
-            return false;
-        }
         let end = range.start + range.len;
         let mut at = range.start;
         for _ in 0..ENTRIES {
