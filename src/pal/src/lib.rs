@@ -46,7 +46,8 @@ pub enum Fork {
     Pending,
 }
 
-/// The operating system as the policy sees it. Addresses are plain numbers, so that a model can stand in for memory.
+/// The operating system as the policy sees it. Addresses are plain numbers, so that a model can stand in for memory: it has
+/// its own [`clear`](Pal::clear) and the like.
 ///
 /// No method allocates, blocks on another thread, changes errno, or leaves a descriptor open.
 pub trait Pal: Sync {
@@ -132,31 +133,51 @@ pub trait Pal: Sync {
     ///
     /// # Safety
     /// The range is ours and writable.
-    unsafe fn clear(&self, range: Range);
+    #[inline]
+    unsafe fn clear(&self, range: Range) {
+        // SAFETY: the caller vouches for the range.
+        unsafe { core::ptr::write_bytes(range.start as *mut u8, 0, range.len) }
+    }
 
     /// Are all its bytes zero? Reads memory.
     ///
     /// # Safety
     /// The range is ours and readable.
-    unsafe fn is_zero(&self, range: Range) -> bool;
+    unsafe fn is_zero(&self, range: Range) -> bool {
+        let words = range.len / size_of::<[u64; 8]>();
+        // SAFETY: the caller vouches for the range; pages are aligned for words.
+        let lines = unsafe { core::slice::from_raw_parts(range.start as *const [u64; 8], words) };
+        lines.iter().all(|line| line.iter().fold(0, |all, word| all | word) == 0)
+    }
 
     /// Copies between two ranges that do not overlap.
     ///
     /// # Safety
     /// `from` is readable, `to` is ours and writable, both for `len` bytes.
-    unsafe fn copy(&self, from: usize, to: usize, len: usize);
+    unsafe fn copy(&self, from: usize, to: usize, len: usize) {
+        // SAFETY: the caller vouches for both.
+        unsafe { core::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, len) }
+    }
 
     /// Reads an aligned word.
     ///
     /// # Safety
     /// It lies in readable memory.
-    unsafe fn load(&self, addr: usize) -> usize;
+    #[inline]
+    unsafe fn load(&self, addr: usize) -> usize {
+        // SAFETY: the caller vouches for the address.
+        unsafe { (addr as *const usize).read() }
+    }
 
     /// Writes an aligned word.
     ///
     /// # Safety
     /// It lies in writable memory of ours.
-    unsafe fn store(&self, addr: usize, word: usize);
+    #[inline]
+    unsafe fn store(&self, addr: usize, word: usize) {
+        // SAFETY: the caller vouches for the address.
+        unsafe { (addr as *mut usize).write(word) }
+    }
 
     /// A number that no other live thread has.
     fn thread(&self) -> usize;

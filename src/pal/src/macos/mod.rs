@@ -344,36 +344,6 @@ impl Pal for MacOs {
     }
 
     #[inline]
-    unsafe fn clear(&self, range: Range) {
-        // SAFETY: the caller vouches for the range.
-        unsafe { core::ptr::write_bytes(range.start as *mut u8, 0, range.len) }
-    }
-
-    unsafe fn is_zero(&self, range: Range) -> bool {
-        let words = range.len / size_of::<[u64; 8]>();
-        // SAFETY: the caller vouches for the range; pages are aligned for words.
-        let lines = unsafe { core::slice::from_raw_parts(range.start as *const [u64; 8], words) };
-        lines.iter().all(|line| line.iter().fold(0, |all, word| all | word) == 0)
-    }
-
-    unsafe fn copy(&self, from: usize, to: usize, len: usize) {
-        // SAFETY: the caller vouches for both.
-        unsafe { core::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, len) }
-    }
-
-    #[inline]
-    unsafe fn load(&self, addr: usize) -> usize {
-        // SAFETY: the caller vouches for the address.
-        unsafe { (addr as *const usize).read() }
-    }
-
-    #[inline]
-    unsafe fn store(&self, addr: usize, word: usize) {
-        // SAFETY: the caller vouches for the address.
-        unsafe { (addr as *mut usize).write(word) }
-    }
-
-    #[inline]
     fn thread(&self) -> usize {
         // SAFETY: takes nothing, gives an address that differs from thread to thread, and touches no thread-local
         // variable of dyld's (those allocate).
