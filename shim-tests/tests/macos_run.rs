@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use record::{bucket_of, Ended, Event, Kind};
 use shim_tests::macos::{package, run, Mac};
 
 const MACS: [Mac; 2] = [Mac::Intel, Mac::Silicon];
@@ -107,6 +108,79 @@ fn the_library_says_that_it_is_alive() {
         passes(mac, &["--env", &alive, "threshold"]);
         assert_eq!(std::fs::read(file.path()).unwrap(), b"..", "a link is not followed");
     }
+}
+
+/// What is counted on macOS is what is replaced: calloc of all kinds, and of the other calls those for blocks of ours.
+#[test]
+fn a_record_says_what_was_counted() {
+    for (mac, off) in [(MACS[0], false), (MACS[1], false), (MACS[0], true)] {
+        let logs = tempfile::tempdir().unwrap();
+        let log = format!("FASTCALLOC_LOG={}/%p.fcrec", logs.path().display());
+        let off = if off { "FASTCALLOC_DISABLE=1" } else { "NOTHING=1" };
+        passes(mac, &["--env", &log, "--env", off, "counted_alone"]);
+        let [bytes] = &records(logs.path())[..] else { panic!("not one record") };
+        let record = record::parse(bytes).expect("a record");
+        let counts = &record.counts;
+        let kind = |kind: Kind| &counts.kinds[kind as usize];
+        assert_eq!(kind(Kind::Calloc).total().count, 162);
+        assert_eq!(kind(Kind::Calloc).buckets[bucket_of(100)].count, 100);
+        assert_eq!(kind(Kind::Calloc).failed, 1);
+        let (served, forwarded) = counts.large.iter().fold((0, 0), |(served, forwarded), large| {
+            (served + large.fresh + large.reused, forwarded + large.forwarded)
+        });
+        if off == "FASTCALLOC_DISABLE=1" {
+            assert_eq!((served, forwarded), (0, 61));
+            continue;
+        }
+        assert_eq!((served, forwarded), (61, 0));
+        assert_eq!(kind(Kind::Realloc).total().count, 2);
+        assert_eq!(counts.frees, 60);
+        assert_eq!(record.ended, Some(Ended::Exit));
+        assert_eq!(record.threshold, 127 << 10);
+        assert!(!record.argv.bytes.is_empty() && !record.exe.bytes.is_empty() && record.pid > 1);
+    }
+}
+
+/// Each child of a fork has a record of its own.
+#[test]
+fn children_have_records() {
+    for mac in MACS {
+        let logs = tempfile::tempdir().unwrap();
+        let log = format!("FASTCALLOC_LOG={}/%p.fcrec", logs.path().display());
+        passes(mac, &["--env", &log, "fork"]);
+        let all = records(logs.path());
+        let reset = |bytes: &Vec<u8>| {
+            record::parse(bytes).expect("a record").counts.events[Event::ForkReset as usize] > 0
+        };
+        // The parent, a child, and the child of a child that allocated nothing itself.
+        assert_eq!((all.len(), all.iter().filter(|bytes| reset(bytes)).count()), (3, 2), "{mac:?}");
+    }
+}
+
+/// A record that can't be made is said so, and the program goes on.
+#[test]
+fn no_record_is_said_so() {
+    for mac in MACS {
+        let said = passes(mac, &["--env", "FASTCALLOC_LOG=/nowhere/%p", "threshold"]);
+        assert!(said.contains("cannot create /nowhere/") && said.contains("No such file"), "{said}");
+        let logs = tempfile::tempdir().unwrap();
+        let log = format!("FASTCALLOC_LOG={}/%p.fcrec", logs.path().display());
+        let said = passes(mac, &["--env", &log, "--env", "FASTCALLOC_SITES=1", "threshold"]);
+        assert!(said.contains("not sampled on macOS"), "{said}");
+    }
+}
+
+/// Everything is as it is without a record.
+#[test]
+fn everything_while_recording() {
+    let logs = tempfile::tempdir().unwrap();
+    let log = format!("FASTCALLOC_LOG={}/%p.fcrec", logs.path().display());
+    passes_on_both(&["--env", &log, "all"]);
+}
+
+fn records(logs: &std::path::Path) -> Vec<Vec<u8>> {
+    let entries = std::fs::read_dir(logs).expect("the directory of the records");
+    entries.map(|entry| std::fs::read(entry.expect("an entry").path()).expect("a record")).collect()
 }
 
 /// Without the library the same program shows the model's libmalloc, and the tests fail that ask for the library.

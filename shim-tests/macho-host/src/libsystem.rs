@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString};
 use std::io::Write;
 use std::os::fd::IntoRawFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::ptr::null;
+use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
 use crate::kernel;
@@ -51,14 +51,19 @@ unsafe extern "C" fn environ() -> *const *mut *const c_char {
     ENVIRON.as_ptr()
 }
 
+/// A file's mapping (`MAP_SHARED`) is none of the model's business.
 unsafe extern "C" fn mmap(
     at: usize,
     len: usize,
     protection: c_int,
     flags: c_int,
     fd: c_int,
-    _: i64,
+    offset: i64,
 ) -> usize {
+    if flags == 1 {
+        // SAFETY: without MAP_FIXED a new mapping disturbs no other.
+        return unsafe { libc::mmap(null_mut(), len, protection, libc::MAP_SHARED, fd, offset) } as usize;
+    }
     result(kernel::mmap(at, len, protection, flags, fd)).unwrap_or(usize::MAX)
 }
 
@@ -135,20 +140,73 @@ unsafe extern "C" fn issetugid() -> c_int {
     0
 }
 
-/// Only what sys/fcntl.h calls O_WRONLY | O_NONBLOCK | O_APPEND | O_NOFOLLOW | O_CLOEXEC.
+/// Only what the library asks for, in the numbers of sys/fcntl.h: O_WRONLY | O_NONBLOCK | O_APPEND for the launcher's file,
+/// O_RDWR | O_CREAT | O_EXCL for a record, both with O_NOFOLLOW | O_CLOEXEC. The mode comes where AArch64 Linux does not look
+/// for it (Apple passes variable arguments on the stack), and is that of a record.
 unsafe extern "C" fn open(path: *const c_char, flags: c_int) -> c_int {
-    assert_eq!(flags, 0x1 | 0x4 | 0x8 | 0x100 | 0x0100_0000, "open with other flags");
+    const ALWAYS: c_int = 0x100 | 0x0100_0000;
     // SAFETY: the caller's string.
     let path = unsafe { CStr::from_ptr(path) }.to_str().expect("a path in UTF-8");
-    let file =
-        std::fs::OpenOptions::new().append(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
-    file.map_or_else(
+    let mut how = std::fs::OpenOptions::new();
+    match flags & !ALWAYS {
+        0xd => how.append(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK),
+        0xa02 => how.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW),
+        _ => panic!("open with flags {flags:#x}"),
+    };
+    assert_eq!(flags & ALWAYS, ALWAYS, "open without O_NOFOLLOW or O_CLOEXEC");
+    how.open(path).map_or_else(
         |error| {
             set_errno(error.raw_os_error().unwrap_or(kernel::EINVAL));
             -1
         },
         IntoRawFd::into_raw_fd,
     )
+}
+
+/// F_PREALLOCATE (sys/fcntl.h): blocks for the file, whose length stays. The structure comes where AArch64 Linux does not
+/// look for it.
+unsafe extern "C" fn fcntl(_: c_int, command: c_int) -> c_int {
+    assert_eq!(command, 42, "fcntl with another command");
+    0
+}
+
+unsafe extern "C" fn executable_path(to: *mut c_char, len: *mut u32) -> c_int {
+    let name = std::env::current_exe().expect("a path");
+    let name = CString::new(name.as_os_str().as_encoded_bytes()).expect("no zero byte");
+    let bytes = name.as_bytes_with_nul();
+    // SAFETY: the caller's variables.
+    unsafe {
+        if bytes.len() > *len as usize {
+            *len = bytes.len() as u32;
+            return -1;
+        }
+        std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), to, bytes.len());
+    }
+    0
+}
+
+struct Arguments(c_int, *const *const c_char);
+// SAFETY: never changed.
+unsafe impl Send for Arguments {}
+// SAFETY: never changed.
+unsafe impl Sync for Arguments {}
+
+/// Those of the host.
+fn arguments() -> &'static Arguments {
+    static ARGUMENTS: std::sync::OnceLock<Arguments> = std::sync::OnceLock::new();
+    ARGUMENTS.get_or_init(|| {
+        let text = |word: String| CString::new(word).expect("no zero byte").into_raw().cast_const();
+        let list: Vec<*const c_char> = std::env::args().map(text).chain([null()]).collect();
+        Arguments(list.len() as c_int - 1, list.leak().as_ptr())
+    })
+}
+
+unsafe extern "C" fn argc() -> *const c_int {
+    &raw const arguments().0
+}
+
+unsafe extern "C" fn argv() -> *const *const *const c_char {
+    &raw const arguments().1
 }
 
 unsafe extern "C" fn memset(to: *mut c_void, byte: c_int, len: usize) -> *mut c_void {
@@ -249,18 +307,29 @@ macro_rules! exports {
 }
 
 exports! {
+    "__NSGetArgc" = argc,
+    "__NSGetArgv" = argv,
     "__NSGetEnviron" = environ,
+    "__NSGetExecutablePath" = executable_path,
     "___bzero" = bzero,
     "___error" = error,
+    "_atexit" = libc::atexit,
     "_bzero" = bzero,
     "_calloc" = malloc::calloc,
+    "_clock_gettime" = libc::clock_gettime,
     "_clock_gettime_nsec_np" = clock_gettime_nsec_np,
     "_close" = libc::close,
     "_close$NOCANCEL" = libc::close,
+    "_fcntl" = fcntl,
     "_fork" = fork,
     "_free" = malloc::free,
+    "_ftruncate" = libc::ftruncate,
+    "_gethostname" = libc::gethostname,
     "_getpagesize" = getpagesize,
+    "_getpid" = libc::getpid,
+    "_getppid" = libc::getppid,
     "_getrlimit" = getrlimit,
+    "_getuid" = libc::getuid,
     "_issetugid" = issetugid,
     "_mach_vm_copy" = vm_copy,
     "_mach_vm_region_recurse" = region_recurse,
@@ -295,9 +364,11 @@ exports! {
     "_mprotect" = mprotect,
     "_munmap" = munmap,
     "_open" = open,
+    "_pthread_getname_np" = libc::pthread_getname_np,
     "_pthread_self" = libc::pthread_self,
     "_realloc" = malloc::realloc,
     "_strlen" = libc::strlen,
+    "_unlink" = libc::unlink,
     "_write" = libc::write,
     "dyld_stub_binder" = dyld_stub_binder,
     // Not libSystem's: what the test image asks of its host.

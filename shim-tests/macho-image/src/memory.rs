@@ -349,6 +349,28 @@ tests! {
         check!(malloc_zone_pressure_relief(null_mut(), 0) == 0);
     }
 
+    /// With FASTCALLOC_LOG: what the record must say.
+    fn t_counted_alone() {
+        let zone = malloc_default_zone();
+        for _ in 0..100 {
+            let p = calloc(10, 10);
+            free(p);
+        }
+        for _ in 0..50 {
+            let p = calloc(1, MIB);
+            fill(p, 0, 100, 1);
+            free(p);
+        }
+        for _ in 0..10 {
+            let p = malloc_zone_calloc(zone, 2, MIB);
+            malloc_zone_free(zone, p);
+        }
+        let p = calloc(1, 3 * MIB);
+        let p = realloc(p, 9 * MIB);
+        free(realloc(p, 5000));
+        check!(calloc(usize::MAX / 2, 3).is_null());
+    }
+
     /// Without the shim the test image finds libmalloc as it is: the model reuses and clears.
     fn t_plain_alone() {
         let p = calloc(1, 4 * MIB);

@@ -17,12 +17,14 @@ mod macos;
 mod message;
 #[cfg(target_os = "linux")]
 mod next;
-#[cfg(target_os = "linux")]
+#[cfg_attr(target_os = "linux", path = "os/linux.rs")]
+#[cfg_attr(target_os = "macos", path = "os/macos.rs")]
+mod os;
 mod recorder;
 #[cfg(target_os = "linux")]
 mod runtime;
 mod settings;
-#[cfg(target_os = "linux")]
+#[cfg_attr(target_os = "macos", path = "macos/sites.rs")]
 mod sites;
 #[cfg(target_os = "linux")]
 mod slow;

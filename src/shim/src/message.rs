@@ -44,13 +44,11 @@ impl Line {
 }
 
 /// A number in decimal digits.
-#[cfg(target_os = "linux")]
 pub struct Decimal {
     digits: [u8; 20],
     from: usize,
 }
 
-#[cfg(target_os = "linux")]
 impl Decimal {
     /// Of a number.
     pub fn new(mut number: u64) -> Self {
@@ -73,7 +71,6 @@ impl Decimal {
 }
 
 /// What an errno means, for the ones that a file can meet.
-#[cfg(target_os = "linux")]
 pub fn reason(errno: i32) -> &'static [u8] {
     match errno {
         libc::ENOSPC => b"No space left on device",

@@ -6,14 +6,13 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicUsize};
 
 use crate::sites::Registers;
-use pal::linux::syscall::{syscall, thread_name};
-use pal::linux::{file, Linux};
 use pal::Pal;
 use policy::options::Options;
 use policy::LargeAllocator;
 use record::{Ended, Event, Identity, Kind, LargeCalloc, Record, RECORD_BYTES};
 
 use crate::message::{reason, Decimal, Line};
+use crate::os::{self, file, System};
 use crate::sites::Sampler;
 
 /// Longest path of a record.
@@ -52,7 +51,7 @@ impl Recorder {
     }
 
     /// Makes the record; true if it is there.
-    pub fn start(&self, pattern: &'static CStr, options: &Options, sites: u64, pal: &Linux) -> bool {
+    pub fn start(&self, pattern: &'static CStr, options: &Options, sites: u64, pal: &System) -> bool {
         // Begins to watch for forks.
         let _ = pal.fork_state();
         self.sampler.start(sites);
@@ -68,14 +67,14 @@ impl Recorder {
 
     /// The record of this process, if there is one.
     #[inline]
-    pub fn get(&self, large: &LargeAllocator<Linux>) -> Option<&'static Record> {
+    pub fn get(&self, large: &LargeAllocator<System>) -> Option<&'static Record> {
         if self.is_off() {
             return None;
         }
         self.get_after_forks(large)
     }
 
-    fn get_after_forks(&self, large: &LargeAllocator<Linux>) -> Option<&'static Record> {
+    fn get_after_forks(&self, large: &LargeAllocator<System>) -> Option<&'static Record> {
         let forks = large.forks();
         let known = self.generation.load(Acquire);
         if known != forks && self.generation.compare_exchange(known, forks, Acquire, Relaxed).is_ok() {
@@ -103,7 +102,7 @@ impl Recorder {
     pub unsafe fn look_at_freed(
         &self,
         record: &Record,
-        large: &LargeAllocator<Linux>,
+        large: &LargeAllocator<System>,
         addr: usize,
         bytes: usize,
     ) {
@@ -167,7 +166,7 @@ impl Recorder {
                 true
             }
             Err(errno) => {
-                let pid = Decimal::new(u64::from(pid()));
+                let pid = Decimal::new(u64::from(os::pid()));
                 let mut line = Line::new(&[b"no record of process ", pid.as_bytes(), b": cannot create "]);
                 line.add(scratch.path.as_bytes());
                 line.add(b": ");
@@ -182,7 +181,7 @@ impl Recorder {
 /// Tells the record what the thread is called by now.
 #[cold]
 fn name(record: &Record, thread: usize) {
-    record.name(thread, &thread_name());
+    record.name(thread, &os::thread_name());
 }
 
 /// Says that the library came alive: a byte at the end of the launcher's file, if that still exists.
@@ -193,17 +192,12 @@ pub fn say_alive(path: &CStr) {
     }
 }
 
-fn nanoseconds(clock: i32) -> u64 {
+fn nanoseconds(clock: libc::clockid_t) -> u64 {
     // SAFETY: all-zero is a valid timespec.
     let mut now: libc::timespec = unsafe { core::mem::zeroed() };
     // SAFETY: writes one timespec.
     unsafe { libc::clock_gettime(clock, &mut now) };
     (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
-}
-
-fn pid() -> u32 {
-    // SAFETY: takes no arguments.
-    unsafe { syscall(libc::SYS_getpid, [0; 6]) }.unwrap_or(0) as u32
 }
 
 /// Text of bounded length that ends with a zero byte.
@@ -243,16 +237,10 @@ impl Text {
         CStr::from_bytes_until_nul(&self.bytes).map_err(|_| libc::ENAMETOOLONG)
     }
 
-    /// Reads a file, as much of it as fits.
-    fn read_file(&mut self, path: &CStr) {
+    /// Becomes what `read` writes.
+    fn fill(&mut self, read: fn(&mut [u8]) -> usize) {
         self.cut(0);
-        let Ok(fd) = file::open(path, libc::O_RDONLY | libc::O_CLOEXEC, 0) else { return };
-        while let Some(rest) = self.bytes.get_mut(self.len..PATH).filter(|rest| !rest.is_empty()) {
-            match file::read(&fd, rest) {
-                Ok(count) if count > 0 => self.len += count,
-                _ => break,
-            }
-        }
+        self.len = self.bytes.get_mut(..PATH).map_or(0, read).min(PATH);
     }
 }
 
@@ -265,10 +253,7 @@ struct Scratch {
 impl Scratch {
     fn new() -> Self {
         let mut scratch = Scratch { path: Text::new(), exe: Text::new() };
-        let (cwd, link) = (libc::AT_FDCWD as isize as usize, c"/proc/self/exe".as_ptr() as usize);
-        let to = scratch.exe.bytes.as_mut_ptr() as usize;
-        // SAFETY: writes at most so many bytes.
-        scratch.exe.len = unsafe { syscall(libc::SYS_readlinkat, [cwd, link, to, PATH, 0, 0]) }.unwrap_or(0);
+        scratch.exe.fill(os::program);
         scratch
     }
 
@@ -290,7 +275,7 @@ impl Scratch {
         let program = Scratch { path: Text::new(), exe: program };
         while let Some(byte) = bytes.next() {
             match (byte, if byte == b'%' { bytes.next() } else { None }) {
-                (b'%', Some(b'p')) => self.path.add(Decimal::new(u64::from(pid())).as_bytes())?,
+                (b'%', Some(b'p')) => self.path.add(Decimal::new(u64::from(os::pid())).as_bytes())?,
                 (b'%', Some(b'e')) => self.path.add(program.program())?,
                 (b'%', Some(b'%') | None) => self.path.add(b"%")?,
                 (b'%', Some(other)) => self.path.add(&[b'%', other])?,
@@ -338,24 +323,17 @@ impl Scratch {
     /// Says in the record who we are.
     fn introduce(&mut self, record: &Record, sequence: u32, threshold: usize) {
         // The path is done with: its room serves for the arguments.
-        self.path.read_file(c"/proc/self/cmdline");
-        // SAFETY: all-zero is valid.
-        let mut name: libc::utsname = unsafe { core::mem::zeroed() };
-        // SAFETY: the first writes one struct, or nothing.
-        let (ppid, uid) = unsafe {
-            let _ = syscall(libc::SYS_uname, [&raw mut name as usize, 0, 0, 0, 0, 0]);
-            (syscall(libc::SYS_getppid, [0; 6]), syscall(libc::SYS_getuid, [0; 6]))
-        };
-        // SAFETY: the kernel ends the name with a zero byte.
-        let host = unsafe { CStr::from_ptr(name.nodename.as_ptr()) };
+        self.path.fill(os::arguments);
+        let mut host = [0; 64];
+        let len = os::host(&mut host);
         record.begin(&Identity {
-            pid: pid(),
-            ppid: ppid.unwrap_or(0) as u32,
-            uid: uid.unwrap_or(0) as u32,
+            pid: os::pid(),
+            ppid: os::parent(),
+            uid: os::user(),
             sequence,
             started_ns: nanoseconds(libc::CLOCK_REALTIME),
             threshold: threshold as u64,
-            host: host.to_bytes(),
+            host: host.get(..len).unwrap_or(&[]),
             library: env!("CARGO_PKG_VERSION").as_bytes(),
             settings: b"",
             exe: self.exe.as_bytes(),

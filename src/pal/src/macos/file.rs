@@ -1,8 +1,9 @@
-//! The few file operations that the shim needs; errno stays as it was.
+//! The few file operations that the shim needs; errno stays as it was, and is given instead.
 
-use core::ffi::{c_int, CStr};
+use core::ffi::{c_int, c_void, CStr};
+use core::ptr::null_mut;
 
-use super::sys::quietly;
+pub use super::sys::quietly;
 
 /// An open descriptor, closed when dropped.
 pub struct Fd(c_int);
@@ -21,15 +22,70 @@ impl Drop for Fd {
     }
 }
 
-/// open(2) of what exists already. `None`: it can't be opened.
-pub fn open(path: &CStr, flags: c_int) -> Option<Fd> {
-    // SAFETY: the path ends with a zero byte and outlives the call; without O_CREAT no mode is read.
-    let fd = quietly(|| unsafe { libc::open(path.as_ptr(), flags) });
-    (fd >= 0).then_some(Fd(fd))
+/// Does something that gives a negative number on failure: then the errno.
+fn tried(work: impl FnOnce() -> c_int) -> Result<c_int, c_int> {
+    quietly(|| {
+        let result = work();
+        if result < 0 {
+            // SAFETY: this thread's own errno.
+            Err(unsafe { *libc::__error() })
+        } else {
+            Ok(result)
+        }
+    })
+}
+
+/// open(2).
+pub fn open(path: &CStr, flags: c_int, mode: u32) -> Result<Fd, c_int> {
+    // SAFETY: the path ends with a zero byte and outlives the call.
+    tried(|| unsafe { libc::open(path.as_ptr(), flags, mode) }).map(Fd)
 }
 
 /// Writes to a descriptor given by number; what the system does not take at once is lost.
 pub fn write(fd: usize, from: &[u8]) -> Option<usize> {
     // SAFETY: the system reads at most `from.len()` bytes.
     usize::try_from(quietly(|| unsafe { libc::write(fd as c_int, from.as_ptr().cast(), from.len()) })).ok()
+}
+
+/// Allocates the file's blocks, so that writing into its mapping can't meet a full disk (`F_PREALLOCATE`, fcntl(2)), and makes
+/// it so long. Beyond a limit on file size that would raise a signal (setrlimit(2)), so that the limit is asked first.
+pub fn allocate(fd: &Fd, len: usize) -> Result<(), c_int> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
+    // SAFETY: writes one structure.
+    tried(|| unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) })?;
+    if limit.rlim_cur < len as u64 {
+        return Err(libc::EFBIG);
+    }
+    let mut wanted = libc::fstore_t {
+        fst_flags: libc::F_ALLOCATEALL,
+        fst_posmode: libc::F_PEOFPOSMODE,
+        fst_offset: 0,
+        fst_length: len as libc::off_t,
+        fst_bytesalloc: 0,
+    };
+    // SAFETY: reads and writes one structure.
+    tried(|| unsafe { libc::fcntl(fd.0, libc::F_PREALLOCATE, &raw mut wanted) })?;
+    // SAFETY: numbers only.
+    tried(|| unsafe { libc::ftruncate(fd.0, len as libc::off_t) }).map(|_| ())
+}
+
+/// Maps a file, shared, for reading and writing; stays when the descriptor is closed.
+pub fn map_shared(fd: &Fd, len: usize) -> Result<usize, c_int> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    quietly(|| {
+        // SAFETY: without MAP_FIXED a new mapping disturbs no other.
+        let addr = unsafe { libc::mmap(null_mut::<c_void>(), len, protection, libc::MAP_SHARED, fd.0, 0) };
+        if addr == libc::MAP_FAILED {
+            // SAFETY: this thread's own errno.
+            Err(unsafe { *libc::__error() })
+        } else {
+            Ok(addr as usize)
+        }
+    })
+}
+
+/// Removes a name.
+pub fn unlink(path: &CStr) {
+    // SAFETY: the path ends with a zero byte and outlives the call.
+    quietly(|| unsafe { libc::unlink(path.as_ptr()) });
 }

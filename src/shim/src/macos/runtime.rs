@@ -5,18 +5,26 @@ use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicUsize};
 
-use pal::macos::{file, MacOs};
+use pal::macos::MacOs;
+use pal::Pal;
 use policy::request::HEADER;
-use policy::{LargeAllocator, Moved};
+use policy::{Given, LargeAllocator, Moved};
+use record::{Forward, Kind, LargeCalloc, Record, Served};
 
 use super::system::{self, Zone};
 use super::zone;
+use crate::recorder::{say_alive, Recorder};
 use crate::settings;
+use crate::sites::Registers;
 
 pub(super) static LARGE: LargeAllocator<MacOs> = LargeAllocator::new(MacOs::new());
 
+static RECORDER: Recorder = Recorder::new();
+
 /// Callocs of so many bytes are ours: none until libmalloc knows our zone, without which nobody could free them.
 static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
+/// Callocs of so many bytes take the long way: ours, and all of them while recording.
+static LONG_WAY: AtomicUsize = AtomicUsize::new(usize::MAX);
 /// The default zone under its two names: what `malloc_default_zone` gives is a stand-in for the first of all zones
 /// (libmalloc malloc.c, `virtual_default_zone`, since 10.12).
 static DEFAULT: AtomicPtr<Zone> = AtomicPtr::new(null_mut());
@@ -43,27 +51,43 @@ pub fn ready() {
     if let Some(path) = settings.alive {
         say_alive(path);
     }
-    if settings.off {
+    let records = settings
+        .log
+        .is_some_and(|pattern| RECORDER.start(pattern, &settings.options, settings.sites, LARGE.pal()));
+    if settings.off && !records {
         return;
     }
     LARGE.configure(&settings.options);
+    // Off, the zone is what tells of forks, so that each process has a record of its own.
     // SAFETY: libSystem is initialised.
     if unsafe { zone::register() } {
-        THRESHOLD.store(settings.options.threshold, Release);
+        if !settings.off {
+            THRESHOLD.store(settings.options.threshold, Release);
+        }
+        LONG_WAY.store(if records { 0 } else { settings.options.threshold }, Release);
     }
-}
-
-/// A byte at the end of the launcher's file, if that still exists.
-fn say_alive(path: &core::ffi::CStr) {
-    let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
-    if let Some(fd) = file::open(path, flags) {
-        let _ = file::write(fd.raw(), b".");
+    if records {
+        extern "C" fn ended() {
+            RECORDER.ended();
+        }
+        // SAFETY: the library is never unloaded. Registered before the program's own, it runs after them.
+        unsafe { libc::atexit(ended) };
     }
 }
 
 /// Takes no more callocs.
 pub fn stop() {
     THRESHOLD.store(usize::MAX, Release);
+}
+
+fn thread() -> usize {
+    LARGE.pal().thread()
+}
+
+/// The record of this process, if there is one.
+#[inline]
+fn record() -> Option<&'static Record> {
+    RECORDER.get(&LARGE)
 }
 
 /// Remembers the default zone.
@@ -82,23 +106,76 @@ pub fn first_zone() -> *mut Zone {
 #[inline(always)]
 pub unsafe fn calloc(count: usize, size: usize, next: impl Fn() -> *mut c_void) -> *mut c_void {
     match count.checked_mul(size) {
-        Some(bytes) if bytes >= THRESHOLD.load(Acquire) => large(bytes, next),
+        Some(bytes) if bytes >= LONG_WAY.load(Acquire) => long_way(bytes, next),
+        Some(_) => next(),
         // libmalloc knows best how to refuse: what comes to errno differs from release to release.
-        _ => next(),
+        None => counted(usize::MAX, next()),
     }
 }
 
-#[cold]
-fn large(bytes: usize, next: impl Fn() -> *mut c_void) -> *mut c_void {
-    if let Some(given) = LARGE.calloc(bytes) {
-        zone::widen(given.addr);
-        return given.addr as *mut c_void;
-    }
-    let p = next();
-    if p.is_null() && LARGE.trim() {
-        return next();
+/// Counts what came of a call of libmalloc's.
+fn counted(bytes: usize, p: *mut c_void) -> *mut c_void {
+    match record() {
+        Some(record) if p.is_null() => record.failed(thread(), Kind::Calloc),
+        Some(record) => RECORDER.call(record, thread(), Kind::Calloc, bytes),
+        None => {}
     }
     p
+}
+
+#[cold]
+fn long_way(bytes: usize, next: impl Fn() -> *mut c_void) -> *mut c_void {
+    let mut why = Forward::Off;
+    if bytes >= THRESHOLD.load(Acquire) {
+        if let Some(given) = LARGE.calloc(bytes) {
+            zone::widen(given.addr);
+            if let Some(record) = record() {
+                count_large(record, bytes, given);
+            }
+            return given.addr as *mut c_void;
+        }
+        why = Forward::MapFailed;
+    }
+    let mut p = next();
+    if p.is_null() && LARGE.trim() {
+        p = next();
+    }
+    if let (Some(record), true) = (record(), RECORDER.is_large(bytes)) {
+        let calloc = LargeCalloc { bytes, served: Served::Forwarded(why), avoided: 0, cleared: 0 };
+        RECORDER.large(record, thread(), &calloc, Registers);
+    }
+    counted(bytes, p)
+}
+
+fn count_large(record: &Record, bytes: usize, given: Given) {
+    let (served, avoided) = if given.fresh {
+        (Served::Fresh, 0)
+    } else {
+        (Served::Reused, bytes.saturating_sub(given.cleared) as u64)
+    };
+    RECORDER.call(record, thread(), Kind::Calloc, bytes);
+    let calloc = LargeCalloc { bytes, served, avoided, cleared: given.cleared as u64 };
+    RECORDER.large(record, thread(), &calloc, Registers);
+    record.large_live(our_size(given.addr as *const c_void).unwrap_or(bytes) as u64, 0);
+}
+
+/// Takes a block back; false: it is none of ours. Only these frees are seen, and so counted.
+///
+/// # Safety
+/// As free.
+unsafe fn free(p: *mut c_void) -> bool {
+    if !may_be_ours(p) {
+        return false;
+    }
+    if let Some(record) = record() {
+        if let Some(bytes) = our_size(p) {
+            RECORDER.freed(record, thread());
+            // SAFETY: the caller holds the block.
+            unsafe { RECORDER.look_at_freed(record, &LARGE, p as usize, bytes) };
+        }
+    }
+    // SAFETY: the caller is done with the block.
+    unsafe { LARGE.free(p as usize) }
 }
 
 /// Calls into another zone than the default one are that zone's business.
@@ -124,8 +201,8 @@ pub unsafe fn zone_calloc(
 /// # Safety
 /// As free.
 pub unsafe fn zone_free(p: *mut c_void, next: impl FnOnce()) {
-    // SAFETY: the caller is done with the block.
-    if !may_be_ours(p) || !unsafe { LARGE.free(p as usize) } {
+    // SAFETY: as promised.
+    if !unsafe { free(p) } {
         next();
     }
 }
@@ -144,7 +221,7 @@ pub unsafe fn zone_batch_free(zone: *mut Zone, blocks: *mut *mut c_void, count: 
         // SAFETY: the caller's array, which the function may change (malloc/malloc.h).
         unsafe {
             let slot = blocks.add(index);
-            if may_be_ours(*slot) && LARGE.free(*slot as usize) {
+            if free(*slot) {
                 *slot = null_mut();
             }
         }
@@ -161,28 +238,40 @@ pub unsafe fn realloc(p: *mut c_void, size: usize) -> Option<*mut c_void> {
     if !may_be_ours(p) {
         return None;
     }
+    let before = our_size(p)?;
     // SAFETY: as promised.
-    match unsafe { LARGE.realloc(p as usize, size, THRESHOLD.load(Acquire).min(usize::MAX / 2)) } {
-        Moved::NotOurs => None,
+    let moved = match unsafe { LARGE.realloc(p as usize, size, THRESHOLD.load(Acquire).min(usize::MAX / 2)) }
+    {
+        Moved::NotOurs => return None,
         Moved::Done(moved) => {
             zone::widen(moved);
-            Some(moved as *mut c_void)
+            moved as *mut c_void
         }
-        Moved::Refused => Some(refuse()),
+        Moved::Refused => refuse(),
         // SAFETY: as promised; both blocks hold so many bytes.
         Moved::Small(kept) => unsafe {
             let to = system::malloc(size.max(1));
             if to.is_null() {
-                return Some(match LARGE.realloc(p as usize, size, 0) {
+                match LARGE.realloc(p as usize, size, 0) {
                     Moved::Done(moved) => moved as *mut c_void,
                     _ => refuse(),
-                });
+                }
+            } else {
+                core::ptr::copy_nonoverlapping(p.cast::<u8>(), to.cast::<u8>(), kept);
+                LARGE.free(p as usize);
+                to
             }
-            core::ptr::copy_nonoverlapping(p.cast::<u8>(), to.cast::<u8>(), kept);
-            LARGE.free(p as usize);
-            Some(to)
         },
+    };
+    if let Some(record) = record() {
+        if moved.is_null() {
+            record.failed(thread(), Kind::Realloc);
+        } else {
+            RECORDER.call(record, thread(), Kind::Realloc, size);
+            record.large_live(our_size(moved).unwrap_or(0) as u64, before as u64);
+        }
     }
+    Some(moved)
 }
 
 fn refuse() -> *mut c_void {
