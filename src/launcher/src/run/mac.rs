@@ -29,6 +29,17 @@ pub fn is_macho(path: &Path) -> bool {
     read(path).is_some()
 }
 
+/// `st_flags` of a file, links followed; other systems have none.
+fn flags(path: &Path) -> u32 {
+    #[cfg(target_os = "macos")]
+    return path.metadata().map_or(0, |meta| std::os::macos::fs::MetadataExt::st_flags(&meta));
+    #[cfg(not(target_os = "macos"))]
+    {
+        let _ = path;
+        0
+    }
+}
+
 /// The first thing that keeps the library out of the program of `steps`, and whether inserting it would end the program.
 pub fn reason(steps: &[Step], library: &Path) -> Option<(String, bool)> {
     let Some(ours) = read(library) else {
@@ -36,7 +47,8 @@ pub fn reason(steps: &[Step], library: &Path) -> Option<(String, bool)> {
     };
     let ours: Vec<Arch> = ours.slices.iter().map(|slice| slice.arch).collect();
     let (at, found) = steps.iter().enumerate().find_map(|(at, step)| {
-        Some((at, obstacle(&step.path, step.privileged, &read(&step.path)?, &ours, MACHINES)?))
+        let program = read(&step.path)?;
+        Some((at, obstacle(&step.path, flags(&step.path), step.privileged, &program, &ours, MACHINES)?))
     })?;
     let via = if at > 0 { format!("{} runs under ", show(&steps[0].path)) } else { String::new() };
     let which = if at > 0 { ", which" } else { "" };

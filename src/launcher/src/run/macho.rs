@@ -152,8 +152,15 @@ fn is_granted(list: &str, entitlement: &str) -> bool {
     list.split_once(&key).is_some_and(|(_, value)| value.trim_start().starts_with("<true/>"))
 }
 
-/// Is the path one that System Integrity Protection guards (`/System/Library/Sandbox/rootless.conf`)?
-pub fn is_protected(path: &Path) -> bool {
+/// `SF_RESTRICTED` of sys/stat.h: System Integrity Protection guards the file (chflags(1), `restricted`).
+const SF_RESTRICTED: u32 = 0x0008_0000;
+
+/// Does System Integrity Protection guard the file? By its flags (`st_flags`), which also tell of what lies elsewhere or was
+/// reached through a link, or by a path of `/System/Library/Sandbox/rootless.conf`.
+pub fn is_protected(path: &Path, flags: u32) -> bool {
+    if flags & SF_RESTRICTED != 0 {
+        return true;
+    }
     ["/System", "/usr", "/bin", "/sbin"].iter().any(|root| path.starts_with(root))
         && !path.starts_with("/usr/local")
 }
@@ -169,16 +176,17 @@ pub struct Obstacle {
 
 /// What stands in the way of inserting a library with these slices into the program.
 ///
-/// `machines`: what this machine runs, best first.
+/// `flags`: `st_flags` of its file. `machines`: what this machine runs, best first.
 pub fn obstacle(
     path: &Path,
+    flags: u32,
     privileged: Option<&str>,
     program: &MachO,
     library: &[Arch],
     machines: &[Arch],
 ) -> Option<Obstacle> {
     let says = |reason: String| Some(Obstacle { reason, fatal: false });
-    if is_protected(path) {
+    if is_protected(path, flags) {
         return says(
             "is protected by System Integrity Protection, which drops DYLD_INSERT_LIBRARIES, for its children, too; \
              use one that is installed elsewhere (Homebrew, python.org, nvm)"

@@ -91,7 +91,7 @@ const INTEL: &[Arch] = &[X86_64];
 const OURS: &[Arch] = &[X86_64, ARM64];
 
 fn found(path: &str, file: &[u8], machines: &[Arch]) -> Option<Obstacle> {
-    obstacle(Path::new(path), None, &parse(file).expect("a Mach-O file"), OURS, machines)
+    obstacle(Path::new(path), 0, None, &parse(file).expect("a Mach-O file"), OURS, machines)
 }
 
 fn reason(file: &[u8]) -> String {
@@ -117,9 +117,13 @@ fn protected_places_and_bits() {
         let reason = found(path, &file, SILICON).unwrap().reason;
         assert!(reason.contains("System Integrity") && reason.contains("elsewhere"), "{reason}");
     }
-    assert!(!is_protected(Path::new("/usr/local/bin/x")) && !is_protected(Path::new("/usrx/y")));
+    assert!(!is_protected(Path::new("/usr/local/bin/x"), 0) && !is_protected(Path::new("/usrx/y"), 0));
+    // UF_HIDDEN and UF_COMPRESSED say nothing; SF_RESTRICTED does, wherever the file lies.
+    assert!(!is_protected(Path::new("/opt/p"), 0x8020) && is_protected(Path::new("/opt/p"), 0x8_0020));
     let program = parse(&*file).unwrap();
-    let obstacle = obstacle(Path::new("/opt/p"), Some("set-user-ID"), &program, OURS, SILICON).unwrap();
+    let guarded = obstacle(Path::new("/opt/p"), 0x8_0000, None, &program, OURS, SILICON).unwrap();
+    assert!(!guarded.fatal && guarded.reason.contains("System Integrity Protection"), "{guarded:?}");
+    let obstacle = obstacle(Path::new("/opt/p"), 0, Some("set-user-ID"), &program, OURS, SILICON).unwrap();
     assert!(obstacle.reason.starts_with("is set-user-ID"));
 }
 
@@ -152,7 +156,7 @@ fn machines_that_the_library_is_not_for() {
     let power = found("/opt/p", &thin(CPU_TYPE_POWERPC | CPU_ARCH_ABI64, 0, Make::default()), INTEL).unwrap();
     assert!(power.fatal && power.reason.contains("x86_64 and arm64"), "{power:?}");
     let program = parse(&*thin(CPU_TYPE_ARM64, 0, Make::default())).unwrap();
-    let intel_only = obstacle(Path::new("/opt/p"), None, &program, &[X86_64], SILICON).unwrap();
+    let intel_only = obstacle(Path::new("/opt/p"), 0, None, &program, &[X86_64], SILICON).unwrap();
     assert!(intel_only.fatal && intel_only.reason.contains("is arm64"), "{intel_only:?}");
 }
 
