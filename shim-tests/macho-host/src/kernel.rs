@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
+use crate::map::{Entry, Map};
 use crate::pages;
 
 /// bsd/sys/errno.h
@@ -34,21 +35,6 @@ pub enum Zero {
     Refused,
 }
 
-/// A map entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
-    end: usize,
-    protection: i32,
-    inheritance: u32,
-    behavior: i32,
-    wired: u16,
-    tag: u32,
-    /// Pages may be shared with another map: needs_copy, a shadow.
-    copied: bool,
-    /// Something in it was touched: it has a VM object, until it is unmapped.
-    object: bool,
-}
-
 /// What was asked of the kernel.
 #[derive(Default, Clone, Copy, Debug)]
 pub struct Calls {
@@ -68,15 +54,6 @@ pub struct Calls {
     pub walked: usize,
 }
 
-struct Map {
-    entries: BTreeMap<usize, Entry>,
-    compressed: BTreeSet<usize>,
-    calls: Calls,
-    zero: Zero,
-    page: usize,
-    mincore_fails: bool,
-}
-
 static MAP: Mutex<Map> = Mutex::new(Map {
     entries: BTreeMap::new(),
     compressed: BTreeSet::new(),
@@ -88,9 +65,6 @@ static MAP: Mutex<Map> = Mutex::new(Map {
 
 /// A large anonymous mapping is an entry for each so many bytes (osfmk/vm/vm_map.c, `ANON_CHUNK_SIZE`).
 const CHUNK: usize = 128 << 20;
-
-/// Where addresses come from when nobody hints.
-const LOWEST: usize = 0x1200_0000_0000;
 
 fn map() -> MutexGuard<'static, Map> {
     MAP.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -116,63 +90,6 @@ impl Calls {
     /// All of them.
     pub fn all(self) -> usize {
         self.maps + self.zeroed + self.refused + self.mincore + self.regions
-    }
-}
-
-impl Map {
-    /// Cuts entries so that none crosses the address (osfmk/vm/vm_map.c, `vm_map_clip_start`).
-    fn clip(&mut self, at: usize) {
-        let found = self.entries.range(..at).next_back().filter(|(_, entry)| entry.end > at);
-        if let Some((start, entry)) = found.map(|(start, entry)| (*start, entry.clone())) {
-            self.entries.insert(at, entry);
-            if let Some(first) = self.entries.get_mut(&start) {
-                first.end = at;
-            }
-        }
-    }
-
-    fn keys(&mut self, start: usize, end: usize) -> Vec<usize> {
-        self.clip(start);
-        self.clip(end);
-        self.entries.range(start..end).map(|(start, _)| *start).collect()
-    }
-
-    fn remove(&mut self, start: usize, end: usize) {
-        for key in self.keys(start, end) {
-            self.entries.remove(&key);
-        }
-        self.compressed.retain(|page| !(start..end).contains(page));
-    }
-
-    /// The first gap from the hint on, as `vm_map_enter` finds it.
-    fn gap(&self, hint: usize, len: usize) -> usize {
-        let mut at = if hint == 0 { LOWEST } else { hint };
-        loop {
-            let before =
-                self.entries.range(..=at).next_back().map(|(_, entry)| entry.end).filter(|end| *end > at);
-            let after = self.entries.range(at..).next().filter(|(start, _)| **start < at + len);
-            match before.or(after.map(|(_, entry)| entry.end)) {
-                Some(end) => at = end,
-                None => return at,
-            }
-        }
-    }
-
-    /// Mapped without a hole, to read and to write.
-    fn is_writable(&self, start: usize, end: usize) -> bool {
-        let entries = self.entries.range(..end).rev().take_while(|(_, entry)| entry.end > start);
-        self.covers(start, end) && entries.into_iter().all(|(_, entry)| entry.protection == 3)
-    }
-
-    fn covers(&self, start: usize, end: usize) -> bool {
-        let mut at = start;
-        while at < end {
-            match self.entries.range(..=at).next_back() {
-                Some((_, entry)) if entry.end > at => at = entry.end,
-                _ => return false,
-            }
-        }
-        true
     }
 }
 

@@ -1,15 +1,14 @@
 //! A model of libSystem: the functions that images import, by name, over the model kernel and the model libmalloc.
 
 use std::cell::Cell;
-use std::ffi::{c_char, c_int, c_uint, c_void, CStr, CString};
+use std::ffi::{c_char, c_int, c_uint, c_void, CString};
 use std::io::Write;
-use std::os::fd::IntoRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
 use crate::kernel;
 use crate::libmalloc::{self, exports as malloc, FORCE_LOCK, FORCE_UNLOCK, REINIT_LOCK};
+use crate::process::{argc, argv, executable_path, fcntl, open};
 
 /// The port of this task.
 pub const TASK: u32 = 0x203;
@@ -138,75 +137,6 @@ unsafe extern "C" fn getpagesize() -> c_int {
 
 unsafe extern "C" fn issetugid() -> c_int {
     0
-}
-
-/// Only what the library asks for, in the numbers of sys/fcntl.h: O_WRONLY | O_NONBLOCK | O_APPEND for the launcher's file,
-/// O_RDWR | O_CREAT | O_EXCL for a record, both with O_NOFOLLOW | O_CLOEXEC. The mode comes where AArch64 Linux does not look
-/// for it (Apple passes variable arguments on the stack), and is that of a record.
-unsafe extern "C" fn open(path: *const c_char, flags: c_int) -> c_int {
-    const ALWAYS: c_int = 0x100 | 0x0100_0000;
-    // SAFETY: the caller's string.
-    let path = unsafe { CStr::from_ptr(path) }.to_str().expect("a path in UTF-8");
-    let mut how = std::fs::OpenOptions::new();
-    match flags & !ALWAYS {
-        0xd => how.append(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK),
-        0xa02 => how.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW),
-        _ => panic!("open with flags {flags:#x}"),
-    };
-    assert_eq!(flags & ALWAYS, ALWAYS, "open without O_NOFOLLOW or O_CLOEXEC");
-    how.open(path).map_or_else(
-        |error| {
-            set_errno(error.raw_os_error().unwrap_or(kernel::EINVAL));
-            -1
-        },
-        IntoRawFd::into_raw_fd,
-    )
-}
-
-/// F_PREALLOCATE (sys/fcntl.h): blocks for the file, whose length stays. The structure comes where AArch64 Linux does not
-/// look for it.
-unsafe extern "C" fn fcntl(_: c_int, command: c_int) -> c_int {
-    assert_eq!(command, 42, "fcntl with another command");
-    0
-}
-
-unsafe extern "C" fn executable_path(to: *mut c_char, len: *mut u32) -> c_int {
-    let name = std::env::current_exe().expect("a path");
-    let name = CString::new(name.as_os_str().as_encoded_bytes()).expect("no zero byte");
-    let bytes = name.as_bytes_with_nul();
-    // SAFETY: the caller's variables.
-    unsafe {
-        if bytes.len() > *len as usize {
-            *len = bytes.len() as u32;
-            return -1;
-        }
-        std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), to, bytes.len());
-    }
-    0
-}
-
-struct Arguments(c_int, *const *const c_char);
-// SAFETY: never changed.
-unsafe impl Send for Arguments {}
-// SAFETY: never changed.
-unsafe impl Sync for Arguments {}
-
-/// Those of the host.
-fn arguments() -> &'static Arguments {
-    static ARGUMENTS: std::sync::OnceLock<Arguments> = std::sync::OnceLock::new();
-    ARGUMENTS.get_or_init(|| {
-        let text = |word: String| CString::new(word).expect("no zero byte").into_raw().cast_const();
-        let list: Vec<*const c_char> = std::env::args().map(text).chain([null()]).collect();
-        Arguments(list.len() as c_int - 1, list.leak().as_ptr())
-    })
-}
-
-unsafe extern "C" fn argc() -> *const c_int {
-    &raw const arguments().0
-}
-
-unsafe extern "C" fn argv() -> *const *const *const c_char {
-    &raw const arguments().1
 }
 
 unsafe extern "C" fn memset(to: *mut c_void, byte: c_int, len: usize) -> *mut c_void {

@@ -22,7 +22,9 @@ mod image;
 mod kernel;
 mod libmalloc;
 mod libsystem;
+mod map;
 mod pages;
+mod process;
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -12,6 +12,8 @@ mod c;
 #[cfg(target_os = "macos")]
 mod fork;
 #[cfg(target_os = "macos")]
+mod loops;
+#[cfg(target_os = "macos")]
 mod memory;
 #[cfg(target_os = "macos")]
 mod zones;

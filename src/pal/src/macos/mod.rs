@@ -22,8 +22,6 @@ const WINDOW: usize = 1024;
 const FEW: usize = 256;
 /// Blocks of so many pages begin anew rather than being asked about, see [`Pal::renew`].
 const MANY: usize = 4096;
-/// xnu makes a map entry for each so many bytes of a mapping (osfmk/mach/vm_param.h, `ANON_CHUNK_SIZE`).
-const CHUNK: usize = 128 << 20;
 /// Map entries that [`Pal::intact`] looks at: two for each block of a batch of eight (a head, and a body mapped over), or a
 /// gigabyte and more.
 const ENTRIES: usize = 17;
@@ -262,12 +260,13 @@ impl Pal for MacOs {
     }
 
     /// Two calls at any length, and what lies behind the head is a map entry without an object until somebody writes there,
-    /// of which all questions are answered at once. [`Pal::intact`] takes a call for each map entry, and the look that is due
+    /// of which all questions are answered at once. [`Pal::intact`] takes a call for each map entry, of which xnu makes one
+    /// for each 128 MiB (osfmk/mach/vm_param.h, `ANON_CHUNK_SIZE`), and the look that is due
     /// after so many blocks one for each [`WINDOW`] pages. Shorter ranges are asked about: MADV_ZERO keeps the map entries, and
     /// needs the map's lock for reading only.
     unsafe fn renew(&self, range: Range) -> bool {
         let page = self.page_size();
-        let long = if self.refused.load(Relaxed) { FEW * page } else { CHUNK.min(MANY * page) };
+        let long = if self.refused.load(Relaxed) { FEW * page } else { MANY * page };
         let head = Range { start: range.start, len: 2 * page };
         let body = Range { start: head.start + head.len, len: range.len.saturating_sub(head.len) };
         // SAFETY: the caller vouches for the range.
