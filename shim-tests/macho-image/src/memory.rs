@@ -204,7 +204,8 @@ tests! {
     /// What a caller did to a mapping outlives its free: nobody may meet it again.
     fn t_changed_blocks_never_come_back() {
         let page = getpagesize() as usize;
-        for size in [3 * MIB, 300 * MIB] {
+        // Long enough to begin anew, whatever the page size.
+        for size in [3 * MIB, 4200 * page] {
             for kind in 0..5 {
                 // The page of the block's first byte, the third, in the middle, and at the end.
                 for at in [0, 2 * page, size / 2 / page * page, size / page * page - page] {
@@ -224,7 +225,7 @@ tests! {
     /// Long blocks are begun anew rather than asked about: what was in them is gone, compressed or not.
     fn t_zero_when_long() {
         let page = getpagesize() as usize;
-        for size in [130 * MIB, 300 * MIB, 1000 * MIB] {
+        for size in [4200 * page, 300 * MIB, 1000 * MIB] {
             for round in 0..16usize {
                 let p = calloc(1, size);
                 check!(is_shims(p));
