@@ -1,8 +1,7 @@
 //! Where large callocs come from: call stacks, as offsets in the files that the code lies in.
 //!
-//! The return address of the call is exact. From there on frame pointers are followed: each points to the caller's frame
-//! pointer and, above it, the return address (System V ABI for x86-64, figure 3.3; AAPCS64, 6.4.6). Code that keeps none has
-//! anything in that register: there the stack ends, or skips callers. Nothing on the stack is touched, only asked for.
+//! The return address of the call is exact; `unwind` leads from there to the callers. Nothing on the stack and nothing in
+//! an object is touched, only asked for.
 //!
 //! Off unless asked for. It waits for nobody: when another thread is just looking up what is mapped, a frame that this
 //! thread does not know ends its stack. Files are looked up once, and believed for good: code that is mapped where a
@@ -15,6 +14,8 @@ use core::sync::atomic::{AtomicU64, AtomicUsize};
 use pal::linux::maps::{self, Mapping, Object};
 use pal::linux::memory::Memory;
 use record::{Frame, Record};
+pub use unwind::Registers;
+use unwind::{Code, Rules, DEPTH};
 
 /// Pieces of code that are remembered.
 const RANGES: usize = 64;
@@ -24,23 +25,6 @@ const LINE: usize = 4096;
 const VAIN: u64 = 16;
 const SAMPLES_A_VAIN: u64 = 256;
 
-/// Frames that are looked at.
-const DEPTH: usize = 32;
-/// Bytes from one frame to the next at most, as much as a thread's stack mostly has.
-const SPAN: usize = 8 << 20;
-const WORD: usize = size_of::<usize>();
-
-/// Where a call returns to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Registers {
-    /// The return address.
-    pub returns: usize,
-    /// The stack pointer after the return: the frames of the callers are not below it.
-    pub stack: usize,
-    /// The caller's frame pointer, or whatever the register holds.
-    pub frame: usize,
-}
-
 /// What takes the samples. One static of it serves a process.
 pub struct Sampler {
     /// One calloc in so many; 0 is off.
@@ -49,6 +33,7 @@ pub struct Sampler {
     ranges: [Range; RANGES],
     /// How many ranges are filled in.
     known: AtomicUsize,
+    rules: Rules,
     samples: AtomicU64,
     vain: AtomicU64,
     /// 1 while a thread searches and uses the buffer.
@@ -67,6 +52,8 @@ struct Range {
     offset: AtomicU64,
     /// The number of the module, or `NO_FILE`.
     module: AtomicUsize,
+    /// The address of the object's `.eh_frame_hdr`, or 0.
+    tables: AtomicUsize,
 }
 
 const NO_FILE: usize = usize::MAX;
@@ -83,9 +70,11 @@ impl Sampler {
                     end: AtomicUsize::new(0),
                     offset: AtomicU64::new(0),
                     module: AtomicUsize::new(0),
+                    tables: AtomicUsize::new(0),
                 }
             }; RANGES],
             known: AtomicUsize::new(0),
+            rules: Rules::new(),
             samples: AtomicU64::new(0),
             vain: AtomicU64::new(0),
             busy: AtomicUsize::new(0),
@@ -127,23 +116,20 @@ impl Sampler {
         let mut frames = [Frame { module: None, offset: 0 }; DEPTH];
         let mut count = 0;
         self.samples.fetch_add(1, Relaxed);
-        let (mut address, mut pointer, mut above) = (entry.returns, entry.frame, entry.stack);
-        while let Some(to) = frames.get_mut(count) {
+        let mut look = |address| {
             let at = self.known(address).or_else(|| self.search(record, address, memory));
-            let Some(range) = at.and_then(|at| self.ranges.get(at)) else { break };
+            let (Some(range), Some(to)) = (at.and_then(|at| self.ranges.get(at)), frames.get_mut(count))
+            else {
+                return Code::None;
+            };
             *to = range.frame(address);
             count += 1;
-            // Frames lie above one another, aligned, and not a whole stack away.
-            let sane = pointer >= above && pointer - above < SPAN && pointer.is_multiple_of(WORD);
-            let mut pair = [0u8; 2 * WORD];
-            if !sane || memory.read(pointer, &mut pair) < pair.len() {
-                break;
+            match range.tables.load(Relaxed) {
+                0 => Code::Bare,
+                tables => Code::With(tables),
             }
-            above = pointer + pair.len();
-            let (next, returns) = pair.split_at(WORD);
-            pointer = usize::from_ne_bytes(next.try_into().unwrap_or_default());
-            address = usize::from_ne_bytes(returns.try_into().unwrap_or_default());
-        }
+        };
+        unwind::walk(entry, &self.rules, &|at, to| memory.read(at, to), &mut look);
         record.site(frames.get(..count).unwrap_or(&[]), bytes);
     }
 
@@ -182,6 +168,7 @@ impl Sampler {
         slot.start.store(mapping.start, Relaxed);
         slot.end.store(mapping.end, Relaxed);
         slot.offset.store(mapping.offset, Relaxed);
+        slot.tables.store(object.unwinding.unwrap_or(0), Relaxed);
         slot.module.store(module.map_or(NO_FILE, usize::from), Relaxed);
         self.known.store(known + 1, Release);
         Some(known)

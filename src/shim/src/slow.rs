@@ -4,11 +4,11 @@
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
-use crate::sites::Registers;
 use pal::Pal;
 use policy::request::HEADER;
 use policy::{Given, Moved};
 use record::{Forward, Kind, LargeCalloc, Served};
+use unwind::Registers;
 
 use crate::runtime::{may_be_ours, ready, threshold, why_forwarded, LARGE, NEXT, RECORDER};
 
