@@ -158,7 +158,26 @@ mod this_thread {
     }
 
     fn read(at: usize, to: &mut [u8]) -> usize {
-        Memory::new().read(at, to)
+        match Memory::new().read(at, to) {
+            // qemu has not got that call, but it looks at what a pipe is given.
+            0 if cfg!(target_arch = "aarch64") => {
+                let pieces = to.chunks_mut(4096).enumerate();
+                pieces.map(|(i, piece)| through_a_pipe(at + 4096 * i, piece)).sum()
+            }
+            len => len,
+        }
+    }
+
+    fn through_a_pipe(at: usize, to: &mut [u8]) -> usize {
+        let mut ends = [0; 2];
+        // SAFETY: calls of the system that bear any address to read from, and write into two arrays of the length they are told.
+        unsafe {
+            assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+            let len = libc::write(ends[1], at as *const _, to.len()).max(0);
+            libc::read(ends[0], to.as_mut_ptr().cast(), len as usize);
+            let _ = ends.map(|end| libc::close(end));
+            len as usize
+        }
     }
 
     /// What lies there, and if it is code, where the tables are.
