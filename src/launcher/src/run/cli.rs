@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 
-use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser};
 
 use super::size::parse_size;
 
@@ -70,6 +71,26 @@ pub struct Cli {
 }
 
 impl Cli {
+    /// The command line, understood.
+    ///
+    /// # Errors
+    /// What to print instead: help, or what is wrong and the remedy.
+    pub fn understand(args: Vec<OsString>) -> Result<Self, clap::Error> {
+        let cli = Cli::try_parse_from(args).map_err(|mut error| {
+            if error.kind() == ErrorKind::UnknownArgument {
+                // clap advises `-- --option`, which would run a program of that name.
+                error.insert(ContextKind::Suggested, ContextValue::None);
+            }
+            error
+        })?;
+        let number = cli.command.first().and_then(|word| word.to_str()?.parse::<u64>().ok());
+        if let (Some(1), Some(number), true) = (cli.sites, number, cli.command.len() > 1) {
+            let said = format!("the number of --sites stands behind an equals sign: --sites={number}");
+            return Err(Cli::command().error(ErrorKind::InvalidValue, said));
+        }
+        Ok(cli)
+    }
+
     /// Whether records are wanted at all.
     pub fn records(&self) -> bool {
         self.stats || self.live || self.output.is_some()
@@ -81,7 +102,9 @@ mod tests {
     use super::*;
 
     fn parse(args: &[&str]) -> Result<Cli, clap::Error> {
-        Cli::try_parse_from(std::iter::once("fastcalloc-run").chain(args.iter().copied()))
+        Cli::understand(
+            std::iter::once("fastcalloc-run").chain(args.iter().copied()).map(Into::into).collect(),
+        )
     }
 
     #[test]
@@ -95,6 +118,18 @@ mod tests {
     fn double_dash_ends_options_once() {
         assert_eq!(parse(&["--", "-odd", "--", "a"]).unwrap().command, ["-odd", "--", "a"]);
         assert_eq!(parse(&["--", "--", "--help"]).unwrap().command, ["--", "--help"]);
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_remedy() {
+        let said = |args: &[&str]| parse(args).unwrap_err().to_string();
+        assert!(said(&["--sites", "16", "ls"]).contains("--sites=16"));
+        assert!(
+            said(&["--bogus", "ls"]).contains("'--bogus'")
+                && !said(&["--bogus", "ls"]).contains("-- --bogus")
+        );
+        assert!(said(&["--stat", "ls"]).contains("'--stats'"));
+        assert!(said(&["--sites=0", "ls"]).contains("'--sites[=<N>]'"), "{}", said(&["--sites=0", "ls"]));
     }
 
     #[test]

@@ -20,7 +20,10 @@ pub fn locate(named: Option<&OsStr>, executable: Option<&Path>) -> Result<PathBu
             .map_err(|e| format!("FASTCALLOC_LIB={}: {e}; give an absolute path", show(name)))?;
         return match readable(&path) {
             Ok(()) => Ok(path),
-            Err(why) => Err(format!("FASTCALLOC_LIB={}: {why}", show(name))),
+            Err(why) => Err(format!(
+                "FASTCALLOC_LIB={}: {why}; set it to the path of {LIBRARY}, or unset it",
+                show(name)
+            )),
         };
     }
     let Some(directory) = executable.and_then(Path::parent) else {
@@ -43,11 +46,14 @@ pub fn locate(named: Option<&OsStr>, executable: Option<&Path>) -> Result<PathBu
 
 /// The loader would only print a line of its own about a file that it cannot read, and run the program without it.
 fn readable(path: &Path) -> Result<(), String> {
-    let file = std::fs::File::open(path).map_err(|e| e.kind().to_string())?;
-    match file.metadata() {
+    let why = |e: std::io::Error| match e.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".to_string(),
+        kind => kind.to_string(),
+    };
+    match std::fs::File::open(path).and_then(|file| file.metadata()) {
         Ok(meta) if meta.is_file() => Ok(()),
         Ok(_) => Err("not a regular file".into()),
-        Err(e) => Err(e.kind().to_string()),
+        Err(e) => Err(why(e)),
     }
 }
 
@@ -88,7 +94,7 @@ mod tests {
         fs::write(root.path().join(LIBRARY), "").unwrap();
         let named = root.path().join("other.so");
         let error = locate(Some(named.as_os_str()), Some(&exe)).unwrap_err();
-        assert!(error.contains("other.so") && error.contains("not found"), "{error}");
+        assert!(error.contains("other.so") && error.contains("there is no such file; set it to"), "{error}");
         fs::write(&named, "").unwrap();
         assert_eq!(locate(Some(named.as_os_str()), Some(&exe)), Ok(named));
         assert!(locate(None, None).unwrap_err().contains("FASTCALLOC_LIB"));

@@ -25,8 +25,6 @@ pub mod why;
 use std::ffi::OsString;
 use std::io::{Error, ErrorKind};
 
-use clap::Parser;
-
 use crate::report::{load_paths, merged, render_text, Loaded, Style};
 use crate::sites::render_sites;
 use aside::Aside;
@@ -48,7 +46,7 @@ pub const NOT_FOUND: i32 = 127;
 /// Runs the command line `args` (its first word is the launcher's name) and returns the exit status. Does not return
 /// if the program died of a signal, or took the launcher's place.
 pub fn main(args: Vec<OsString>) -> i32 {
-    let cli = match Cli::try_parse_from(args) {
+    let cli = match Cli::understand(args) {
         // What nobody keeps must be shown.
         Ok(cli) => Cli { stats: cli.stats || (cli.sites.is_some() && cli.output.is_none()), ..cli },
         Err(answer) => {
