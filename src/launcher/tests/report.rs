@@ -182,6 +182,23 @@ fn what_cannot_be_read_is_named_and_the_rest_is_shown() {
     assert_eq!(stderr.lines().count(), 9, "{stderr}");
 }
 
+/// A thousand of them do not hide what else is said.
+#[test]
+fn many_that_cannot_be_read_are_counted() {
+    let dir = two_records();
+    for n in 0..100 {
+        fs::write(dir.path().join(format!("bad{n}.fcrec")), "x").unwrap();
+    }
+    let out = fastcalloc(dir.path(), "C", &["report", "."]);
+    let stderr = text(&out.stderr);
+    assert_eq!((out.status.code(), stderr.lines().count()), (Some(1), 17), "{stderr}");
+    assert!(
+        stderr.ends_with("84 more could not be read; `report --format json` lists them under \"problems\"\n")
+    );
+    let out = fastcalloc(dir.path(), "C", &["report", "--format", "json", "."]);
+    assert!(text(&out.stdout).contains("bad99.fcrec") && text(&out.stdout).contains("bad0.fcrec"));
+}
+
 const FORMATS: [&str; 6] = ["text", "json", "jsonl", "openmetrics", "markdown", "html"];
 
 #[test]
@@ -236,7 +253,11 @@ fn into_a_file() {
     assert!(fs::read_to_string(&file).unwrap().starts_with("{\n"));
     let failed = to("json", "absent/x");
     assert_eq!(failed.status.code(), Some(1));
-    assert!(text(&failed.stderr).starts_with("fastcalloc: cannot write the report: "));
+    let said = text(&failed.stderr);
+    assert_eq!(
+        said,
+        "fastcalloc: cannot write the report: absent/x: No such file or directory (os error 2)\n"
+    );
     assert!(output(&to("text", "/dev/stdout")).contains("\n2 processes, "));
     let names = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name());
     assert!(names.into_iter().all(|n| !n.to_string_lossy().contains("tmp")), "something was left behind");

@@ -117,7 +117,7 @@ fn library_paths_that_cannot_be_preloaded() {
     prog(&["exit", "0"])
         .env("FASTCALLOC_LIB", "/no/lib.so")
         .run()
-        .one_line(125, &["/no/lib.so", "not found"]);
+        .one_line(125, &["/no/lib.so", "there is no such file"]);
 }
 
 #[test]

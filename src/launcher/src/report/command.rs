@@ -96,10 +96,19 @@ pub fn run(args: &ReportArgs) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Problems that are told one by one: thousands would hide the rest.
+const FIRST: usize = 16;
+
 /// Says on stderr what could not be read, and whether there is anything at all to go on with.
 pub fn complete(loaded: &Loaded) -> bool {
-    for problem in &loaded.problems {
+    for problem in loaded.problems.iter().take(FIRST) {
         complain(&problem.to_string());
+    }
+    let more = loaded.problems.len().saturating_sub(FIRST);
+    if more > 0 {
+        complain(&format!(
+            "{more} more could not be read; `report --format json` lists them under \"problems\""
+        ));
     }
     if loaded.processes.is_empty() {
         complain(&format!(

@@ -20,7 +20,12 @@ pub fn deliver(path: Option<&Path>, write: impl FnOnce(&mut dyn Write) -> io::Re
         write(&mut out)?;
         return out.flush();
     }
-    replace(path, 0o644, write)
+    replace(path, 0o644, write).map_err(|error| {
+        // tempfile adds the temporary file's name, which says nothing to who asked for this one.
+        let said = error.to_string();
+        let reason = said.split(" at path \"").next().unwrap_or_default();
+        io::Error::new(error.kind(), format!("{}: {reason}", path.display()))
+    })
 }
 
 /// Replaces the file `path`, with these permissions less the umask's.
