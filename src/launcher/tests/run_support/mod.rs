@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::io::{Read, Write};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
@@ -102,6 +102,15 @@ pub fn launch_by<S: AsRef<OsStr>>(program: &Path, args: &[S]) -> Launch {
         .env("FAKE_RECORD", &tools().record)
         .env("TMPDIR", tmp.path())
         .env_remove("LD_PRELOAD");
+    // Shells let what they put in the background ignore SIGINT, and a test run may be in the background.
+    // SAFETY: signal(2) may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+            Ok(())
+        })
+    };
     for name in ["THRESHOLD", "RETAIN", "DISABLE", "LOG", "ALIVE"] {
         command.env_remove(format!("FASTCALLOC_{name}"));
     }
