@@ -1,61 +1,18 @@
 //! Where large callocs come from: known places are found by function and line, and no stack, however broken, is harmed by
 //! being looked at.
 
-use shim_tests::{c_program, file, need, scratch, Built, End, Outcome, Run};
-use std::collections::BTreeMap;
+mod sites_support;
+
+use shim_tests::{c_program, file, need, scratch, Built, Run};
+use sites_support::Sampled;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
-use tempfile::TempDir;
 
 const FLAGS: &[&str] = &["-fno-omit-frame-pointer", "-fno-optimize-sibling-calls"];
 
 fn program() -> PathBuf {
     c_program("sites", FLAGS)
-}
-
-/// The records of one run.
-struct Sampled {
-    logs: TempDir,
-    outcome: Outcome,
-}
-
-impl Sampled {
-    fn of(program: &Path, what: &str, every: &str) -> Sampled {
-        let logs = TempDir::new().expect("a directory for records");
-        let run = Run::new(program).arg(what).env("FASTCALLOC_SITES", every);
-        let outcome = run.env("FASTCALLOC_LOG", logs.path().join("%e.%p.fcrec")).injected();
-        assert_eq!((outcome.end, outcome.stderr.as_str()), (End::Exited(0), ""), "{outcome:?}");
-        assert!(outcome.stdout.ends_with("sites ok\n"), "{outcome:?}");
-        Sampled { logs, outcome }
-    }
-
-    fn report(&self, options: &[&str]) -> String {
-        let report = Command::new(&Built::find().tool)
-            .arg("report")
-            .args(options)
-            .arg(self.logs.path())
-            .env("COLUMNS", "200")
-            .output()
-            .expect("report");
-        assert!(report.status.success() && report.stderr.is_empty(), "{report:?}");
-        String::from_utf8(report.stdout).expect("UTF-8")
-    }
-
-    /// Bytes by stack, the outermost frame first.
-    fn folded(&self) -> BTreeMap<String, u64> {
-        let lines = self.report(&["--format", "folded"]);
-        lines
-            .lines()
-            .map(|line| line.rsplit_once(' ').expect("a stack and a number"))
-            .map(|(stack, bytes)| (stack.to_owned(), bytes.parse().expect("a number")))
-            .collect()
-    }
-
-    /// Bytes of all stacks that end so.
-    fn ending(&self, end: &str) -> u64 {
-        self.folded().iter().filter(|(stack, _)| stack.ends_with(end)).map(|(_, bytes)| bytes).sum()
-    }
 }
 
 /// The line of the program that bears this mark.
@@ -78,7 +35,7 @@ fn function_and_line_are_exact() {
         assert!(text.contains(&place), "no {place:?} in:\n{text}");
     }
     assert!(text.contains("10 calls, all of them sampled"), "{text}");
-    assert!(run.report(&[]).contains("see `fastcalloc report --sites`"));
+    assert!(run.report(&[]).contains("to see where they come from: fastcalloc report --sites /"));
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub fn run(args: &ReportArgs) -> ExitCode {
             if args.sites {
                 return sites::render_sites(out, &loaded, &style);
             }
-            sites::hint(out, &loaded)
+            sites::hint(out, &loaded, &args.paths)
         }
         Format::Json => render_json(out, &loaded),
         Format::Jsonl => render_jsonl(out, &loaded),

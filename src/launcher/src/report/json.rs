@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::callers::Thread;
 use super::stats::large_total;
 use super::{Loaded, Process};
+use crate::sites::{sampled, Resolver, Sampled};
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -53,6 +54,8 @@ struct ProcessJson<'a> {
     top_sizes_missed_bytes: u64,
     threads: &'a [Thread],
     other_threads: ThreadSum,
+    #[serde(flatten)]
+    sampled: Option<Sampled>,
 }
 
 /// All threads without counters of their own.
@@ -128,10 +131,10 @@ struct TopSize {
 /// # Errors
 /// Those of `out`.
 pub fn render_json(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
-    let problems = loaded.problems.iter();
+    let (problems, mut resolver) = (loaded.problems.iter(), Resolver::default());
     let report = Report {
         schema: 1,
-        processes: loaded.processes.iter().map(process).collect(),
+        processes: loaded.processes.iter().map(|p| process(p, &mut resolver)).collect(),
         problems: problems
             .map(|p| ProblemJson { file: p.path.to_string_lossy().into_owned(), reason: &p.reason })
             .collect(),
@@ -145,14 +148,15 @@ pub fn render_json(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
 /// # Errors
 /// Those of `out`.
 pub fn render_jsonl(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
+    let mut resolver = Resolver::default();
     for p in &loaded.processes {
-        serde_json::to_writer(&mut *out, &process(p))?;
+        serde_json::to_writer(&mut *out, &process(p, &mut resolver))?;
         writeln!(out)?;
     }
     Ok(())
 }
 
-fn process(p: &Process) -> ProcessJson<'_> {
+fn process<'a>(p: &'a Process, resolver: &mut Resolver) -> ProcessJson<'a> {
     let c = &*p.counts;
     let large = large_total(c);
     let mut top_sizes: Vec<_> = (p.top.entries.iter().filter(|t| t.size != 0))
@@ -201,6 +205,7 @@ fn process(p: &Process) -> ProcessJson<'_> {
             bytes: p.other_threads.bytes,
             frees: p.other_threads.frees,
         },
+        sampled: sampled(p, resolver),
     }
 }
 

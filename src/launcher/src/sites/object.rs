@@ -92,7 +92,7 @@ impl Object {
                 let name = frame.function.as_ref().and_then(|f| f.demangle().ok().map(|n| n.into_owned()));
                 let (file, line) =
                     frame.location.map_or((None, None), |l| (l.file.map(str::to_owned), l.line));
-                places.push(Place { function: name.unwrap_or_default(), file, line });
+                places.push(Place { function: name.unwrap_or_default(), file, line, ..Place::default() });
             }
         }
         // Without debugging information there is a frame without a name, or none at all.
@@ -102,7 +102,7 @@ impl Object {
             places.truncate(1);
             match (function, places.first_mut()) {
                 (Some(function), Some(place)) => place.function = function,
-                (Some(function), None) => places.push(Place { function, file: None, line: None }),
+                (Some(function), None) => places.push(Place { function, ..Place::default() }),
                 (None, _) => places.clear(),
             }
         }

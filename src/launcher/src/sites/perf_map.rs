@@ -66,8 +66,10 @@ fn parse(line: &str) -> Option<(u64, u64, String)> {
 /// Python's names are `py::FUNCTION:FILE` (Objects/perf_trampoline.c).
 fn named(name: &str) -> Place {
     match name.strip_prefix("py::").and_then(|name| name.rsplit_once(':')) {
-        Some((function, file)) => Place { function: function.into(), file: Some(file.into()), line: None },
-        None => Place { function: name.into(), file: None, line: None },
+        Some((function, file)) => {
+            Place { function: function.into(), file: Some(file.into()), line: None, python: true }
+        }
+        None => Place { function: name.into(), ..Place::default() },
     }
 }
 

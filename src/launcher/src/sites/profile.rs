@@ -55,18 +55,28 @@ pub fn profile(loaded: &Loaded) -> Profile {
 }
 
 impl Profile {
-    /// By program and places, whatever the addresses; most bytes first.
+    /// By program and places, whatever the addresses; most bytes first. What leads from one Python function to the next is
+    /// left out: it is the interpreter.
     #[must_use]
     pub fn by_place(&self) -> Vec<(&str, Vec<&Place>, Sum)> {
         let mut sums: HashMap<(&str, Vec<&Place>), Sum> = HashMap::new();
         for (program, frames, sum) in &self.stacks {
-            let places = frames.iter().flat_map(|f| &f.places).collect();
+            let all: Vec<&Place> = frames.iter().flat_map(|f| &f.places).collect();
+            let native = all.iter().position(|p| p.python).unwrap_or(all.len());
+            let (inner, outer) = all.split_at(native);
+            let places = inner.iter().chain(outer.iter().filter(|p| p.python)).copied().collect();
             sums.entry((program, places)).or_default().merge(sum);
         }
         let mut all: Vec<_> =
             sums.into_iter().map(|((program, places), sum)| (program, places, sum)).collect();
         all.sort_by(|a, b| (b.2.bytes, b.2.count, a.0, &a.1).cmp(&(a.2.bytes, a.2.count, b.0, &b.1)));
         all
+    }
+
+    /// Does a stack have a Python function?
+    #[must_use]
+    pub fn has_python(&self) -> bool {
+        self.stacks.iter().flat_map(|(_, frames, _)| frames).flat_map(|f| &f.places).any(|p| p.python)
     }
 
     /// All that was sampled, estimated.

@@ -17,6 +17,8 @@ pub struct Place {
     pub file: Option<String>,
     /// The line in it.
     pub line: Option<u32>,
+    /// Is it a Python function?
+    pub python: bool,
 }
 
 /// A frame, resolved.
@@ -78,11 +80,11 @@ impl Resolver {
         }
         for place in &mut places {
             if place.function.is_empty() {
-                place.function = nameless(&module.path, offset);
+                place.function = nameless(Some(&module.path), offset);
             }
         }
         if places.is_empty() {
-            places.push(Place { function: nameless(&module.path, offset), ..Place::default() });
+            places.push(Place { function: nameless(Some(&module.path), offset), ..Place::default() });
         }
         Some(Frame { module: Some(key), offset, places })
     }
@@ -93,12 +95,14 @@ impl Resolver {
             PerfMap::of(process.pid, process.started_ns, &[beside, Path::new("/tmp")])
         });
         let place = map.place(address.wrapping_sub(1));
-        let place = place.unwrap_or_else(|| Place { function: format!("{address:#x}"), ..Place::default() });
+        let place = place.unwrap_or_else(|| Place { function: nameless(None, address), ..Place::default() });
         Frame { module: None, offset: address, places: vec![place] }
     }
 }
 
-fn nameless(path: &str, offset: u64) -> String {
+/// What a place is called that has no name: by its file and the offset in it, or by its address.
+pub fn nameless(path: Option<&str>, offset: u64) -> String {
+    let Some(path) = path else { return format!("{offset:#x}") };
     let name = path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("?");
     format!("{name}+{offset:#x}")
 }

@@ -1,6 +1,7 @@
 //! The top sites, for people. Depends on `profile`.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use super::profile::{profile, Profile};
 use super::resolve::Place;
@@ -37,21 +38,16 @@ pub fn render_sites(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::
         let first = places.next().map_or_else(|| "?".into(), |place| named(place, style, 33));
         let share = percent(sum.bytes, total.bytes);
         writeln!(out, "{:>12}{share:>7}{:>12}  {first}", bytes(sum.bytes), number(sum.count))?;
-        for place in places.clone().take(CALLERS) {
-            writeln!(out, "{:>31}  {}", "from", named(place, style, 33))?;
-        }
-        match places.count().saturating_sub(CALLERS) {
-            0 => writeln!(
-                out,
-                "{:>31}  {}",
-                "in",
-                plain(program, style.width.saturating_sub(33), style.unicode)
-            )?,
-            more => {
-                let program = plain(program, style.width.saturating_sub(50), style.unicode);
-                writeln!(out, "{:>31}  {more} more, in {program}", "from")?;
+        let (native, python): (Vec<&Place>, Vec<&Place>) = places.partition(|place| !place.python);
+        for callers in [native, python] {
+            for place in callers.iter().take(CALLERS) {
+                writeln!(out, "{:>31}  {}", "from", named(place, style, 33))?;
+            }
+            if let Some(more) = callers.len().checked_sub(CALLERS).filter(|n| *n != 0) {
+                writeln!(out, "{:>31}  {more} more", "from")?;
             }
         }
+        writeln!(out, "{:>31}  {}", "in", plain(program, style.width.saturating_sub(33), style.unicode))?;
     }
     if let Some(more) = sites.len().checked_sub(TOP).filter(|n| *n != 0) {
         writeln!(out, "{:>31}  more", number(more as u64))?;
@@ -76,6 +72,14 @@ fn notes(out: &mut dyn Write, p: &Profile, style: &Style) -> io::Result<()> {
             plural(p.cut, "sample", "samples")
         )?;
     }
+    if p.has_python() {
+        writeln!(
+            out,
+            "of the callers of Python functions only Python functions are shown; `--format folded` has all"
+        )?;
+    } else if p.stacks.iter().any(|(program, ..)| program.starts_with("python")) {
+        writeln!(out, "for Python functions run it with `python -X perf` (Python 3.12 or later)")?;
+    }
     for (path, why) in &p.problems {
         let path = if path.is_empty() { "?" } else { path };
         let path = plain(path, style.width.max(40), style.unicode);
@@ -97,18 +101,32 @@ fn named(place: &Place, style: &Style, column: usize) -> String {
     plain(&text, style.width.saturating_sub(column).max(20), style.unicode)
 }
 
-/// Says that there is something to see, if there is.
+/// Says that there is something to see in these files, if there is.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn hint(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
+pub fn hint(out: &mut dyn Write, loaded: &Loaded, paths: &[PathBuf]) -> io::Result<()> {
     let samples: u64 = loaded.processes.iter().filter_map(|p| p.stacks.as_deref()).map(|s| s.samples).sum();
     if samples == 0 {
         return Ok(());
     }
-    writeln!(
+    let samples = plural(samples, "large calloc", "large callocs");
+    write!(
         out,
-        "\nof {} the call stack was sampled: see `fastcalloc report --sites`",
-        plural(samples, "large calloc", "large callocs")
-    )
+        "\nof {samples} the call stack was sampled; to see where they come from: fastcalloc report --sites"
+    )?;
+    for path in paths {
+        write!(out, " {}", quoted(&path.to_string_lossy()))?;
+    }
+    writeln!(out)
+}
+
+/// As a shell takes it.
+fn quoted(word: &str) -> String {
+    let safe = |c: char| c.is_ascii_alphanumeric() || "-_./+,:@%=".contains(c);
+    if !word.is_empty() && word.chars().all(safe) {
+        return word.to_owned();
+    }
+    let printable: String = word.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    format!("'{}'", printable.replace('\'', r"'\''"))
 }
