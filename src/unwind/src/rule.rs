@@ -60,9 +60,9 @@ impl Rule {
             Slot::AtCfa(offset) => stack.word(plus(cfa, offset)?),
             Slot::AtFrame(offset) => stack.word(plus(at.frame, offset)?),
         };
-        // After a call the return address is not in its register any more.
-        let returns = plain(saved(self.returns, None)?);
+        // The lower one first. After a call the return address is not in its register any more.
         let frame = saved(self.frame, Some(at.frame))?;
+        let returns = plain(saved(self.returns, None)?);
         Some(Registers { returns, stack: cfa, frame })
     }
 

@@ -6,12 +6,14 @@ use core::sync::atomic::Ordering::Relaxed;
 use crate::rule::Rule;
 use crate::{entry, header, Read};
 
-/// Return addresses that are remembered.
-const PLACES: usize = 512;
+/// Return addresses that are remembered: so many in each of so many sets, so that the few of a deep stack rarely displace
+/// one another.
+const PLACES: usize = 8;
+const SETS: usize = 64;
 
-/// A rule a place; of two addresses that share a place, the later one is remembered.
+/// The rules that were found last.
 pub struct Rules {
-    places: [Place; PLACES],
+    sets: [[Place; PLACES]; SETS],
 }
 
 struct Place {
@@ -24,24 +26,34 @@ impl Rules {
     /// Knows none.
     #[allow(clippy::new_without_default)] // only ever a static
     pub const fn new() -> Self {
-        Rules { places: [const { Place { check: AtomicU64::new(0), rule: AtomicU64::new(0) } }; PLACES] }
+        Rules {
+            sets: [const { [const { Place { check: AtomicU64::new(0), rule: AtomicU64::new(0) } }; PLACES] };
+                SETS],
+        }
     }
 
     /// The rule for a return address of an object whose `.eh_frame_hdr` is at `header`; `None` if its tables have none.
     pub(crate) fn of(&self, returns: usize, header: usize, read: Read<'_>) -> Option<Rule> {
         let key = returns as u64;
         let spread = key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        let place = self.places.get(spread as usize % PLACES)?;
-        let (rule, check) = (place.rule.load(Relaxed), place.check.load(Relaxed));
-        if check ^ rule == key {
-            if let Some(rule) = Rule::unpack(rule) {
-                return Some(rule);
+        let set = self.sets.get(spread as usize % SETS)?;
+        let mut to = None;
+        for place in set {
+            let (rule, check) = (place.rule.load(Relaxed), place.check.load(Relaxed));
+            if check ^ rule == key {
+                if let Some(rule) = Rule::unpack(rule) {
+                    return Some(rule);
+                }
+            }
+            if rule == 0 {
+                to = to.or(Some(place));
             }
         }
         // The call is before the address that it returns to.
         let call = returns.checked_sub(1)?;
         let rule = entry::rule(header::find(header, call, read)?, call, read)?;
-        if let Some(word) = rule.pack() {
+        let any = spread as usize / SETS % PLACES;
+        if let (Some(word), Some(place)) = (rule.pack(), to.or(set.get(any))) {
             place.rule.store(word, Relaxed);
             place.check.store(key ^ word, Relaxed);
         }
