@@ -35,7 +35,7 @@ fn function_and_line_are_exact() {
         assert!(text.contains(&place), "no {place:?} in:\n{text}");
     }
     assert!(text.contains("10 calls, all of them sampled"), "{text}");
-    assert!(run.report(&[]).contains("to see where they come from: fastcalloc report --sites /"));
+    assert!(run.report(&[]).contains("to see where they come from:\n  fastcalloc report --sites /"));
 }
 
 #[test]

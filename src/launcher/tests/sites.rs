@@ -142,7 +142,7 @@ fn a_report_says_how_to_see_them() {
     fs::rename(dir.path().join("a.fcrec"), dir.path().join("it's a.fcrec")).unwrap();
     let out = fastcalloc(dir.path(), "C", &["report", "it's a.fcrec"]);
     let text = output(&out);
-    let (_, command) = text.rsplit_once("to see where they come from: ").expect(text);
+    let (_, command) = text.rsplit_once("to see where they come from:\n  ").expect(text);
     assert_eq!(command, "fastcalloc report --sites 'it'\\''s a.fcrec'\n");
     let binary = Path::new(env!("CARGO_BIN_EXE_fastcalloc")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());

@@ -111,10 +111,8 @@ pub fn hint(out: &mut dyn Write, loaded: &Loaded, paths: &[PathBuf]) -> io::Resu
         return Ok(());
     }
     let samples = plural(samples, "large calloc", "large callocs");
-    write!(
-        out,
-        "\nof {samples} the call stack was sampled; to see where they come from: fastcalloc report --sites"
-    )?;
+    writeln!(out, "\nof {samples} the call stack was sampled; to see where they come from:")?;
+    write!(out, "  fastcalloc report --sites")?;
     for path in paths {
         write!(out, " {}", quoted(&path.to_string_lossy()))?;
     }
