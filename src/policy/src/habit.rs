@@ -7,12 +7,8 @@ use crate::sync::{AtomicU64, Ordering};
 /// After so many blocks of a class that were stored on faith, one is looked at again.
 const FAITH: u8 = 64;
 
-/// What telling dirty pages apart costs, in pages that can be cleared in that time: a purge of the untouched rest and what
-/// it takes to see that there is one (1.2 us), or a scan (4 us).
-const PURGE: u32 = 32;
-const SCAN: u32 = 96;
-/// After the next allocator mapped so many forwarded blocks of a class in a row, the class is served here.
-const MAPPED_ANEW: u8 = 3;
+/// Blocks of so many pages are cleared whole faster than their parts are told apart.
+const SMALL: u32 = 64;
 
 /// What is expected of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +36,7 @@ impl Found {
     /// The habit that this find speaks for.
     pub fn habit(self) -> Habit {
         let Found { of, dirty, end } = self;
-        let apart = if dirty >= end { PURGE } else { SCAN };
-        if dirty > 1 && of <= apart.saturating_add(dirty) {
+        if of <= SMALL && dirty > of / 4 {
             return Habit::Prefix(of);
         }
         if dirty.saturating_add(dirty / 4) >= end.saturating_sub(2) {
@@ -60,6 +55,8 @@ pub struct Known {
     pub habit: Habit,
     /// Blocks in a row that did not contradict it, counted up to 63.
     pub streak: u8,
+    /// Blocks that were stored on faith since the last look.
+    pub since: u8,
     /// Is it time to look again?
     pub due: bool,
     /// The class is full of pages that are only read: zeros in them tell nothing.
@@ -68,15 +65,6 @@ pub struct Known {
     pub suspect: bool,
     /// Blocks in a row that seemed to be untouched against expectation.
     pub idle: u8,
-    /// Forwarded blocks in a row that the next allocator mapped.
-    mapped: u8,
-}
-
-impl Known {
-    /// Does the next allocator map each block of the class anew?
-    pub fn is_mapped_anew(&self) -> bool {
-        self.mapped >= MAPPED_ANEW
-    }
 }
 
 /// The habits of all classes.
@@ -85,14 +73,13 @@ pub struct Habits {
 }
 
 // A class as a word: 32 bits pages, 2 bits kind, 6 bits streak, 8 bits stored on faith since the
-// last look, 8 bits idle, 1 bit reads, 1 bit suspect, 2 bits mapped.
+// last look, 8 bits idle, 1 bit reads, 1 bit suspect.
 const KIND: u64 = 32;
 const STREAK: u64 = 34;
 const SINCE: u64 = 40;
 const IDLE: u64 = 48;
 const READS: u64 = 56;
 const SUSPECT: u64 = 57;
-const MAPPED: u64 = 58;
 
 impl Habits {
     /// Nothing known.
@@ -133,11 +120,11 @@ impl Habits {
         Known {
             habit,
             streak: (word >> STREAK) as u8 & 63,
+            since,
             due: since >= FAITH,
             reads: word >> READS & 1 == 1,
             suspect: word >> SUSPECT & 1 == 1,
             idle: (word >> IDLE) as u8,
-            mapped: (word >> MAPPED) as u8 & 3,
         }
     }
 
@@ -150,19 +137,7 @@ impl Habits {
             Habit::Prefix(pages) => (1, pages),
             Habit::Sparse(pages) => (2, pages),
         };
-        // One strike less, so that a class which was once unlucky is forwarded again.
-        let mapped = u64::from(self.get(class).mapped.saturating_sub(1)) << MAPPED;
-        self.set(class, u64::from(pages) | kind << KIND | u64::from(streak.min(63)) << STREAK | mapped);
-    }
-
-    /// The next allocator mapped a forwarded block, or had one.
-    pub fn saw_mapping(&self, class: usize, mapped: bool) {
-        let word = self.word(class);
-        let before = (word >> MAPPED) as u8 & 3;
-        let after = if mapped { (before + 1).min(3) } else { 0 };
-        if before != after {
-            self.set(class, word & !(3 << MAPPED) | u64::from(after) << MAPPED);
-        }
+        self.set(class, u64::from(pages) | kind << KIND | u64::from(streak.min(63)) << STREAK);
     }
 
     /// A block was full of pages that were only read: the class is soon looked at again.
@@ -192,7 +167,7 @@ impl Habits {
         let word = self.word(class);
         let since = ((word >> SINCE) as u8).saturating_add(1);
         let streak = ((word >> STREAK) as u8 & 63).saturating_add(1).min(63);
-        let kept = word & (((1 << STREAK) - 1) | (1 << READS) | (1 << SUSPECT) | (3 << MAPPED));
+        let kept = word & (((1 << STREAK) - 1) | (1 << READS) | (1 << SUSPECT));
         self.set(class, kept | u64::from(streak) << STREAK | u64::from(since) << SINCE);
     }
 }
@@ -210,9 +185,6 @@ mod tests {
         assert_eq!(habit(4096, 4000, 4096), Habit::Prefix(4096));
         assert_eq!(habit(4096, 2048, 2048), Habit::Prefix(2048));
         assert_eq!(habit(4096, 64, 4033), Habit::Sparse(64));
-        // Of small blocks little is gained by leaving pages alone.
-        assert_eq!((habit(33, 2, 2), habit(33, 1, 1)), (Habit::Prefix(33), Habit::Prefix(1)));
-        assert_eq!((habit(65, 5, 5), habit(65, 5, 60)), (Habit::Prefix(5), Habit::Prefix(65)));
     }
 
     #[test]

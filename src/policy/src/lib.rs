@@ -2,15 +2,13 @@
 //! zero, what is kept and what is given back. Knows the system only through [`pal::Pal`], so that all of it runs in
 //! tests on a model of one. Allocates nothing and waits for nobody.
 //!
-//! The way of one calloc: [`LargeAllocator::forwards`] may say that the next allocator does as well; if not,
-//! [`LargeAllocator::calloc`] → `reuse` picks a block from the [`block_cache`] and makes it zero
+//! The way of one calloc: [`LargeAllocator::calloc`] → `reuse` picks a block from the [`block_cache`] and makes it zero
 //! as its [`habit`] suggests, or `place` maps a fresh one → [`ownership`] remembers it. Back: [`LargeAllocator::free`] →
 //! `retire` looks at what was done to the block, and keeps it, a part of it, or nothing.
 #![cfg_attr(not(test), no_std)]
 
 pub mod block_cache;
 mod census;
-mod forward;
 pub mod habit;
 mod large;
 pub mod options;

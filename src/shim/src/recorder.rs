@@ -60,15 +60,10 @@ impl Recorder {
         self.make(pattern)
     }
 
-    /// Is nothing recorded, in this process and its children?
-    pub fn is_off(&self) -> bool {
-        self.pattern.load(Relaxed).is_null()
-    }
-
     /// The record of this process, if there is one.
     #[inline]
     pub fn get(&self, large: &LargeAllocator<System>) -> Option<&'static Record> {
-        if self.is_off() {
+        if self.pattern.load(Relaxed).is_null() {
             return None;
         }
         self.get_after_forks(large)

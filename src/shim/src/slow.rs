@@ -71,14 +71,6 @@ pub unsafe extern "C" fn calloc(
     let known = ready();
     let mut why = why_forwarded();
     if known && bytes >= threshold() {
-        if let (true, Some(calloc)) = (RECORDER.is_off() && LARGE.forwards(bytes), NEXT.calloc.get()) {
-            // SAFETY: the next allocator's calloc.
-            let p = unsafe { calloc(count, size) };
-            LARGE.forwarded(bytes, p as usize);
-            if !p.is_null() {
-                return p;
-            }
-        }
         if let Some(given) = LARGE.calloc(bytes) {
             return large(bytes, given, entry);
         }
