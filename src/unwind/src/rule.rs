@@ -45,6 +45,9 @@ impl Rule {
     pub const END: Rule =
         Rule { base: Base::Other, offset: 0, at_base: false, frame: Slot::Same, returns: Slot::Unknown };
 
+    /// What stands for no rule at all among packed ones: it has no base.
+    pub const NO_RULE: u64 = 4;
+
     /// The caller, unless the stack ends here.
     pub fn leave(self, at: Registers, stack: &mut Window<'_>) -> Option<Registers> {
         let base = match self.base {

@@ -40,23 +40,22 @@ impl Rules {
         let mut to = None;
         for place in set {
             let (rule, check) = (place.rule.load(Relaxed), place.check.load(Relaxed));
-            if check ^ rule == key {
-                if let Some(rule) = Rule::unpack(rule) {
-                    return Some(rule);
-                }
-            }
             if rule == 0 {
                 to = to.or(Some(place));
+            } else if check ^ rule == key {
+                return Rule::unpack(rule);
             }
         }
         // The call is before the address that it returns to.
         let call = returns.checked_sub(1)?;
-        let rule = entry::rule(header::find(header, call, read)?, call, read)?;
+        let rule = header::find(header, call, read).and_then(|entry| entry::rule(entry, call, read));
         let any = spread as usize / SETS % PLACES;
-        if let (Some(word), Some(place)) = (rule.pack(), to.or(set.get(any))) {
+        // That there is none takes as long to find out.
+        let word = rule.map_or(Some(Rule::NO_RULE), Rule::pack);
+        if let (Some(word), Some(place)) = (word, to.or(set.get(any))) {
             place.rule.store(word, Relaxed);
             place.check.store(key ^ word, Relaxed);
         }
-        Some(rule)
+        rule
     }
 }

@@ -77,6 +77,34 @@ fn it_is_bounded() {
     assert_eq!((all.len(), all[DEPTH - 1], reads.get()), (DEPTH, 1 << 40 | (DEPTH - 2), 1));
 }
 
+#[test]
+fn that_tables_say_nothing_is_found_out_once() {
+    const HEADER: usize = 0x4000;
+    let words = [BASE + 16, 11, 0, 0];
+    let (stack, reads) = (memory(BASE, &words), Cell::new(0));
+    let read = |at: usize, to: &mut [u8]| {
+        if !(HEADER..HEADER + 12).contains(&at) {
+            return stack(at, to);
+        }
+        // A table without a row.
+        reads.set(reads.get() + 1);
+        to.fill(0);
+        to[..4].copy_from_slice(&[1, 0x1b, 0x03, 0x3b]);
+        to.len()
+    };
+    let rules = Rules::new();
+    let once = || {
+        let mut all = Vec::new();
+        walk(Registers { returns: 10, frame: BASE, stack: BASE }, &rules, &read, &mut |at| {
+            all.push(at);
+            Code::With(HEADER)
+        });
+        all
+    };
+    assert_eq!((once(), reads.get()), (vec![10, 11], 2));
+    assert_eq!((once(), reads.get()), (vec![10, 11], 2), "asked again");
+}
+
 /// Code at an address below the stack, and then the stack.
 #[cfg(target_arch = "x86_64")]
 fn after_code(code: &[u8], words: &[usize]) -> Vec<usize> {
