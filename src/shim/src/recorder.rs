@@ -8,8 +8,8 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize};
 use crate::sites::Registers;
 use pal::Pal;
 use policy::options::Options;
-use policy::LargeAllocator;
-use record::{Ended, Event, Identity, Kind, LargeCalloc, Record, RECORD_BYTES};
+use policy::{Given, LargeAllocator};
+use record::{Ended, Event, Forward, Identity, Kind, LargeCalloc, Record, Served, RECORD_BYTES};
 
 use crate::message::{reason, Decimal, Line};
 use crate::os::{self, file, System};
@@ -124,9 +124,18 @@ impl Recorder {
     }
 
     /// Counts a call that gave something.
-    pub fn call(&self, record: &Record, thread: usize, kind: Kind, bytes: usize) {
+    fn call(&self, record: &Record, thread: usize, kind: Kind, bytes: usize) {
         if record.call(thread, kind, bytes) {
             name(record, thread);
+        }
+    }
+
+    /// Counts what came of a call: did it give something?
+    pub fn outcome(&self, record: &Record, thread: usize, kind: Kind, bytes: usize, gave: bool) {
+        if gave {
+            self.call(record, thread, kind, bytes);
+        } else {
+            record.failed(thread, kind);
         }
     }
 
@@ -137,17 +146,41 @@ impl Recorder {
         }
     }
 
+    /// Counts a calloc that we serve; the caller may use `usable` bytes.
+    pub fn served(
+        &self,
+        record: &Record,
+        thread: usize,
+        bytes: usize,
+        given: Given,
+        usable: usize,
+        entry: Registers,
+    ) {
+        let (served, avoided) = if given.fresh {
+            (Served::Fresh, 0)
+        } else {
+            (Served::Reused, bytes.saturating_sub(given.cleared) as u64)
+        };
+        self.call(record, thread, Kind::Calloc, bytes);
+        let calloc = LargeCalloc { bytes, served, avoided, cleared: given.cleared as u64 };
+        self.large(record, thread, &calloc, entry);
+        record.large_live(usable as u64, 0);
+    }
+
+    /// Counts a calloc that goes to the next allocator, if it is a large one.
+    pub fn forwarded(&self, record: &Record, thread: usize, bytes: usize, why: Forward, entry: Registers) {
+        if bytes >= self.threshold.load(Relaxed) {
+            let calloc = LargeCalloc { bytes, served: Served::Forwarded(why), avoided: 0, cleared: 0 };
+            self.large(record, thread, &calloc, entry);
+        }
+    }
+
     /// Counts what became of a large calloc, and looks who asked for it.
-    pub fn large(&self, record: &Record, thread: usize, calloc: &LargeCalloc, entry: Registers) {
+    fn large(&self, record: &Record, thread: usize, calloc: &LargeCalloc, entry: Registers) {
         if record.large(thread, calloc) {
             name(record, thread);
         }
         self.sampler.sample(record, entry, calloc.bytes);
-    }
-
-    /// Is a calloc of so many bytes a large one?
-    pub fn is_large(&self, bytes: usize) -> bool {
-        bytes >= self.threshold.load(Relaxed)
     }
 
     #[cold]

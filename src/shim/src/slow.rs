@@ -7,10 +7,10 @@ use core::ptr::null_mut;
 use pal::Pal;
 use policy::request::HEADER;
 use policy::{Given, Moved};
-use record::{Forward, Kind, LargeCalloc, Served};
-use unwind::Registers;
+use record::{Forward, Kind};
 
 use crate::runtime::{may_be_ours, ready, threshold, why_forwarded, LARGE, NEXT, RECORDER};
+use crate::sites::Registers;
 
 fn thread() -> usize {
     LARGE.pal().thread()
@@ -34,11 +34,7 @@ pub fn refuse(kind: Kind) -> *mut c_void {
 /// Counts what came of a call.
 fn count(kind: Kind, bytes: usize, p: *mut c_void) -> *mut c_void {
     if let Some(record) = RECORDER.get(&LARGE) {
-        if p.is_null() {
-            record.failed(thread(), kind);
-        } else {
-            RECORDER.call(record, thread(), kind, bytes);
-        }
+        RECORDER.outcome(record, thread(), kind, bytes, !p.is_null());
     }
     p
 }
@@ -78,25 +74,17 @@ pub unsafe extern "C" fn calloc(
     }
     // SAFETY: the next allocator's calloc.
     let p = attempt(Kind::Calloc, bytes, || NEXT.calloc.get().map(|calloc| unsafe { calloc(count, size) }));
-    if let (Some(record), Some(why), true) = (RECORDER.get(&LARGE), why, RECORDER.is_large(bytes)) {
-        let served = Served::Forwarded(why);
-        RECORDER.large(record, thread(), &LargeCalloc { bytes, served, avoided: 0, cleared: 0 }, entry);
+    if let (Some(record), Some(why)) = (RECORDER.get(&LARGE), why) {
+        RECORDER.forwarded(record, thread(), bytes, why, entry);
     }
     p
 }
 
 fn large(bytes: usize, given: Given, entry: Registers) -> *mut c_void {
     if let Some(record) = RECORDER.get(&LARGE) {
-        let (served, avoided) = if given.fresh {
-            (Served::Fresh, 0)
-        } else {
-            (Served::Reused, bytes.saturating_sub(given.cleared) as u64)
-        };
-        RECORDER.call(record, thread(), Kind::Calloc, bytes);
-        let calloc = LargeCalloc { bytes, served, avoided, cleared: given.cleared as u64 };
-        RECORDER.large(record, thread(), &calloc, entry);
         // SAFETY: the block is not out of our hands yet.
-        record.large_live(unsafe { our_size(given.addr as *mut c_void) }.unwrap_or(bytes) as u64, 0);
+        let usable = unsafe { our_size(given.addr as *mut c_void) }.unwrap_or(bytes);
+        RECORDER.served(record, thread(), bytes, given, usable, entry);
     }
     given.addr as *mut c_void
 }

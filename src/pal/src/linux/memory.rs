@@ -15,8 +15,7 @@ impl Memory {
     /// Not to be kept: a fork makes it that of the parent.
     #[allow(clippy::new_without_default)]
     pub fn new() -> Self {
-        // SAFETY: takes no arguments.
-        Memory { pid: unsafe { syscall(libc::SYS_getpid, [0; 6]) }.unwrap_or(0) }
+        Memory { pid: super::pid() as usize }
     }
 
     /// Copies what is at `address`, as far as it can be read; gives the number of bytes, 0 if the kernel does not let us.

@@ -77,7 +77,7 @@ impl Linux {
         }
         match self.wiped.compare_exchange(UNKNOWN, watched, Relaxed, Relaxed) {
             Ok(_) => {
-                self.pid.store(getpid(), Relaxed);
+                self.pid.store(pid(), Relaxed);
                 watched
             }
             Err(other) => {
@@ -138,7 +138,8 @@ fn clock(which: libc::clockid_t) -> libc::timespec {
     now
 }
 
-fn getpid() -> u32 {
+/// This process.
+pub fn pid() -> u32 {
     // SAFETY: takes no arguments.
     unsafe { syscall(libc::SYS_getpid, [0; 6]) }.unwrap_or(0) as u32
 }
@@ -281,7 +282,7 @@ impl Pal for Linux {
                 Fork::None
             }
             BROKEN => {
-                let (now, known) = (getpid(), self.pid.load(Relaxed));
+                let (now, known) = (pid(), self.pid.load(Relaxed));
                 if known == now {
                     Fork::None
                 } else if known != 0 && self.pid.compare_exchange(known, 0, Acquire, Relaxed).is_ok() {
@@ -301,7 +302,7 @@ impl Pal for Linux {
     fn fork_handled(&self) {
         match self.wiped.load(Relaxed) {
             UNKNOWN => {}
-            BROKEN => self.pid.store(getpid(), Release),
+            BROKEN => self.pid.store(pid(), Release),
             addr => word(addr).store(WATCHED, Release),
         }
     }

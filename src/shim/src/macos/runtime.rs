@@ -8,8 +8,8 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize};
 use pal::macos::MacOs;
 use pal::Pal;
 use policy::request::HEADER;
-use policy::{Given, LargeAllocator, Moved};
-use record::{Forward, Kind, LargeCalloc, Record, Served};
+use policy::{LargeAllocator, Moved};
+use record::{Forward, Kind, Record};
 
 use super::system::{self, Zone};
 use super::zone;
@@ -115,10 +115,8 @@ pub unsafe fn calloc(count: usize, size: usize, next: impl Fn() -> *mut c_void) 
 
 /// Counts what came of a call of libmalloc's.
 fn counted(bytes: usize, p: *mut c_void) -> *mut c_void {
-    match record() {
-        Some(record) if p.is_null() => record.failed(thread(), Kind::Calloc),
-        Some(record) => RECORDER.call(record, thread(), Kind::Calloc, bytes),
-        None => {}
+    if let Some(record) = record() {
+        RECORDER.outcome(record, thread(), Kind::Calloc, bytes, !p.is_null());
     }
     p
 }
@@ -130,7 +128,8 @@ fn long_way(bytes: usize, next: impl Fn() -> *mut c_void) -> *mut c_void {
         if let Some(given) = LARGE.calloc(bytes) {
             zone::widen(given.addr);
             if let Some(record) = record() {
-                count_large(record, bytes, given);
+                let usable = our_size(given.addr as *const c_void).unwrap_or(bytes);
+                RECORDER.served(record, thread(), bytes, given, usable, Registers);
             }
             return given.addr as *mut c_void;
         }
@@ -140,23 +139,10 @@ fn long_way(bytes: usize, next: impl Fn() -> *mut c_void) -> *mut c_void {
     if p.is_null() && LARGE.trim() {
         p = next();
     }
-    if let (Some(record), true) = (record(), RECORDER.is_large(bytes)) {
-        let calloc = LargeCalloc { bytes, served: Served::Forwarded(why), avoided: 0, cleared: 0 };
-        RECORDER.large(record, thread(), &calloc, Registers);
+    if let Some(record) = record() {
+        RECORDER.forwarded(record, thread(), bytes, why, Registers);
     }
     counted(bytes, p)
-}
-
-fn count_large(record: &Record, bytes: usize, given: Given) {
-    let (served, avoided) = if given.fresh {
-        (Served::Fresh, 0)
-    } else {
-        (Served::Reused, bytes.saturating_sub(given.cleared) as u64)
-    };
-    RECORDER.call(record, thread(), Kind::Calloc, bytes);
-    let calloc = LargeCalloc { bytes, served, avoided, cleared: given.cleared as u64 };
-    RECORDER.large(record, thread(), &calloc, Registers);
-    record.large_live(our_size(given.addr as *const c_void).unwrap_or(bytes) as u64, 0);
 }
 
 /// Takes a block back; false: it is none of ours. Only these frees are seen, and so counted.
@@ -264,10 +250,8 @@ pub unsafe fn realloc(p: *mut c_void, size: usize) -> Option<*mut c_void> {
         },
     };
     if let Some(record) = record() {
-        if moved.is_null() {
-            record.failed(thread(), Kind::Realloc);
-        } else {
-            RECORDER.call(record, thread(), Kind::Realloc, size);
+        RECORDER.outcome(record, thread(), Kind::Realloc, size, !moved.is_null());
+        if !moved.is_null() {
             record.large_live(our_size(moved).unwrap_or(0) as u64, before as u64);
         }
     }

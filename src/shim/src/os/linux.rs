@@ -4,13 +4,7 @@ use core::ffi::CStr;
 
 use pal::linux::syscall::syscall;
 pub use pal::linux::syscall::thread_name;
-pub use pal::linux::{file, Linux as System};
-
-/// This process.
-pub fn pid() -> u32 {
-    // SAFETY: takes no arguments.
-    unsafe { syscall(libc::SYS_getpid, [0; 6]) }.unwrap_or(0) as u32
-}
+pub use pal::linux::{file, pid, Linux as System};
 
 /// Its parent.
 pub fn parent() -> u32 {
