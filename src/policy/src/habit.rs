@@ -57,14 +57,19 @@ pub struct Known {
     pub streak: u8,
     /// Blocks that were stored on faith since the last look.
     pub since: u8,
-    /// Is it time to look again?
-    pub due: bool,
     /// The class is full of pages that are only read: zeros in them tell nothing.
     pub reads: bool,
     /// One block was full of such pages: another, and the class is.
     pub suspect: bool,
     /// Blocks in a row that seemed to be untouched against expectation.
     pub idle: u8,
+}
+
+impl Known {
+    /// Is it time to look again?
+    pub fn due(&self) -> bool {
+        self.since >= FAITH
+    }
 }
 
 /// The habits of all classes.
@@ -116,12 +121,10 @@ impl Habits {
             2 => Habit::Sparse(pages),
             _ => Habit::Unknown,
         };
-        let since = (word >> SINCE) as u8;
         Known {
             habit,
             streak: (word >> STREAK) as u8 & 63,
-            since,
-            due: since >= FAITH,
+            since: (word >> SINCE) as u8,
             reads: word >> READS & 1 == 1,
             suspect: word >> SUSPECT & 1 == 1,
             idle: (word >> IDLE) as u8,
@@ -193,13 +196,13 @@ mod tests {
         assert_eq!(habits.get(7).habit, Habit::Unknown);
         habits.learn(7, Found { of: 100, dirty: 1, end: 1 });
         for _ in 0..FAITH {
-            assert!(!habits.get(7).due);
+            assert!(!habits.get(7).due());
             habits.trusted(7);
         }
-        assert!(habits.get(7).due && habits.get(7).streak == 63);
+        assert!(habits.get(7).due() && habits.get(7).streak == 63);
         habits.learn(7, Found { of: 100, dirty: 100, end: 100 });
         let known = habits.get(7);
-        assert_eq!((known.habit, known.streak, known.due), (Habit::Prefix(100), 0, false));
+        assert_eq!((known.habit, known.streak, known.due()), (Habit::Prefix(100), 0, false));
         assert_eq!(habits.get(8).habit, Habit::Unknown);
     }
 }

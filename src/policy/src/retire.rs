@@ -18,6 +18,8 @@ const WORTH_A_LOOK: u32 = 128;
 const SAMPLES: usize = 8;
 /// So many blocks of a class that is written in full must come back untouched before their memory is given up.
 const PATIENCE: u8 = 4;
+/// One block in so many of a sparse class is asked whether it still is one: that costs a fifth of what a small one does.
+const ASKED: u8 = 8;
 /// Up to this length other allocators keep a freed block resident (glibc's `DEFAULT_MMAP_THRESHOLD_MAX`).
 const RESIDENT: usize = 32 << 20;
 /// Address space kept in freed blocks where no limit stands.
@@ -79,7 +81,7 @@ impl<P: Pal> LargeAllocator<P> {
             since: self.pal.seconds(),
         };
         let left = shape.left > shape.usable;
-        if known.habit == Habit::Prefix(1) && !left && !known.due && self.only_head(base, touched) {
+        if known.habit == Habit::Prefix(1) && !left && !known.due() && self.only_head(base, touched) {
             // The common case in a class that is never written to: not one system call now, and the proof comes when
             // the block is wanted.
             self.habits.trusted(class);
@@ -95,7 +97,7 @@ impl<P: Pal> LargeAllocator<P> {
             (entry.expect, entry.charged) = (shape.left, shape.left - 1);
             return Some(entry);
         }
-        let faithful = !known.due && (known.reads || self.confirms(base, touched, &known));
+        let faithful = !known.due() && (known.reads || self.confirms(base, touched, &known));
         match known.habit {
             Habit::Prefix(pages) if faithful => {
                 self.habits.trusted(class);
@@ -107,7 +109,7 @@ impl<P: Pal> LargeAllocator<P> {
                 entry.sparse = true;
                 entry.charged = pages.min(touched) - 1;
             }
-            Habit::Prefix(_) if touched < WORTH_A_LOOK && !known.due => {
+            Habit::Prefix(_) if touched < WORTH_A_LOOK && !known.due() => {
                 self.habits.learn(class, Found { of: touched, dirty: touched, end: touched });
             }
             _ => self.look(&mut entry, class, &known),
@@ -138,10 +140,10 @@ impl<P: Pal> LargeAllocator<P> {
                 self.pal.resident(self.part(base, pages, touched).start) == Some(false)
             }
             Habit::Prefix(_) => touched < 2 * WORTH_A_LOOK || !self.seems_untouched(base, touched),
-            // The last page but one is mostly not in use. The question costs a fifth of what such a small block does.
+            // The last page but one is mostly not in use.
             Habit::Sparse(_) => {
                 let page = self.part(base, touched.saturating_sub(2), touched).start;
-                known.since % 8 != 7 || self.pal.resident(page) == Some(false)
+                known.since % ASKED != ASKED - 1 || self.pal.resident(page) == Some(false)
             }
         }
     }
@@ -168,9 +170,7 @@ impl<P: Pal> LargeAllocator<P> {
                 return self.habits.idle(class);
             }
             // The habit has changed: these pages are memory for nothing.
-            // SAFETY: the block was freed, and its mapping is intact.
-            if unsafe { self.pal.purge(&[self.part(entry.base, 1, entry.touched)]) } {
-                (entry.touched, entry.expect, entry.charged) = (1, 1, 0);
+            if self.give_up(entry) {
                 self.habits.forget(class);
                 if known.reads {
                     self.habits.suspect(class);
@@ -205,9 +205,7 @@ impl<P: Pal> LargeAllocator<P> {
         if suspect {
             self.habits.suspect(class);
             // They would be found again and again, by each scan. If they are back after this, somebody reads them each time.
-            // SAFETY: the block was freed, and its mapping is intact.
-            if unsafe { self.pal.purge(&[self.part(entry.base, 1, entry.touched)]) } {
-                (entry.touched, entry.expect, entry.charged) = (1, 1, 0);
+            if self.give_up(entry) {
                 return;
             }
         }
@@ -219,6 +217,16 @@ impl<P: Pal> LargeAllocator<P> {
             entry.touched = found.end.max(1);
             entry.expect = entry.expect.min(entry.touched);
         }
+    }
+
+    /// Gives up the memory of a freed block whose mapping is intact, but for its first page. False: it is as it was.
+    fn give_up(&self, entry: &mut Entry) -> bool {
+        // SAFETY: the block was freed, and its mapping is intact.
+        let done = unsafe { self.pal.purge(&[self.part(entry.base, 1, entry.touched)]) };
+        if done {
+            (entry.touched, entry.expect, entry.charged) = (1, 1, 0);
+        }
+        done
     }
 
     /// Makes the dirty part of a block fit what may be kept: older blocks give way first, then its own tail. False if it
