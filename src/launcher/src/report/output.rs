@@ -20,12 +20,8 @@ pub fn deliver(path: Option<&Path>, write: impl FnOnce(&mut dyn Write) -> io::Re
         write(&mut out)?;
         return out.flush();
     }
-    replace(path, 0o644, write).map_err(|error| {
-        // tempfile adds the temporary file's name, which says nothing to who asked for this one.
-        let said = error.to_string();
-        let reason = said.split(" at path \"").next().unwrap_or_default();
-        io::Error::new(error.kind(), format!("{}: {reason}", path.display()))
-    })
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    replace(path, 0o644, write).map_err(named)
 }
 
 /// Replaces the file `path`, with these permissions less the umask's.
@@ -46,7 +42,12 @@ pub fn replace(
         .prefix(".fastcalloc.")
         .suffix(".tmp")
         .permissions(permissions)
-        .tempfile_in(dir)?;
+        .tempfile_in(dir)
+        .map_err(|error| {
+            // tempfile adds the temporary file's name, which says nothing to who asked for another.
+            let said = error.to_string();
+            io::Error::new(error.kind(), said.split(" at path \"").next().unwrap_or_default())
+        })?;
     let mut out = BufWriter::new(file);
     write(&mut out)?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;

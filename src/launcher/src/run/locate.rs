@@ -46,14 +46,11 @@ pub fn locate(named: Option<&OsStr>, executable: Option<&Path>) -> Result<PathBu
 
 /// The loader would only print a line of its own about a file that it cannot read, and run the program without it.
 fn readable(path: &Path) -> Result<(), String> {
-    let why = |e: std::io::Error| match e.kind() {
-        std::io::ErrorKind::NotFound => "there is no such file".to_string(),
-        kind => kind.to_string(),
-    };
     match std::fs::File::open(path).and_then(|file| file.metadata()) {
         Ok(meta) if meta.is_file() => Ok(()),
         Ok(_) => Err("not a regular file".into()),
-        Err(e) => Err(why(e)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err("there is no such file".into()),
+        Err(e) => Err(e.kind().to_string()),
     }
 }
 

@@ -7,6 +7,7 @@ use super::profile::{profile, Profile};
 use super::resolve::Place;
 use crate::report::draw::{bytes, number, percent, plain, plural};
 use crate::report::{Ink, Loaded, Style};
+use crate::run::say::quote;
 
 /// How many sites are shown, and of each how many callers.
 const TOP: usize = 10;
@@ -114,17 +115,7 @@ pub fn hint(out: &mut dyn Write, loaded: &Loaded, paths: &[PathBuf]) -> io::Resu
     writeln!(out, "\nof {samples} the call stack was sampled; to see where they come from:")?;
     write!(out, "  fastcalloc report --sites")?;
     for path in paths {
-        write!(out, " {}", quoted(&path.to_string_lossy()))?;
+        write!(out, " {}", quote(path))?;
     }
     writeln!(out)
-}
-
-/// As a shell takes it.
-fn quoted(word: &str) -> String {
-    let safe = |c: char| c.is_ascii_alphanumeric() || "-_./+,:@%=".contains(c);
-    if !word.is_empty() && word.chars().all(safe) {
-        return word.to_owned();
-    }
-    let printable: String = word.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-    format!("'{}'", printable.replace('\'', r"'\''"))
 }
