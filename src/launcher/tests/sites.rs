@@ -117,22 +117,16 @@ fn json_has_them() {
     let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/report.schema.json");
     fs::write(dir.path().join("report.json"), &out.stdout).unwrap();
     let program = "\
-import json, sys, jsonschema
-def close(node):
-    if isinstance(node, dict):
-        if 'properties' in node: node.setdefault('additionalProperties', False)
-        for value in node.values(): close(value)
-    elif isinstance(node, list):
-        for value in node: close(value)
-schema, report = (json.load(open(name)) for name in sys.argv[1:])
-close(schema)
-check = jsonschema.Draft202012Validator(schema)
+report = json.load(open(sys.argv[2]))
 check.validate(report)
 del report['processes'][0]['sites'][0]['frames'][0]['offset']
 assert not check.is_valid(report)
 print('valid')
 ";
-    assert_eq!(run_python(program, &[&schema, &dir.path().join("report.json")]), "valid\n");
+    assert_eq!(
+        run_python(&[SCHEMA, program].concat(), &[&schema, &dir.path().join("report.json")]),
+        "valid\n"
+    );
 }
 
 #[test]

@@ -115,6 +115,22 @@ pub fn python() -> PathBuf {
     python
 }
 
+/// Begins a Python program whose first input is the JSON schema: `check` judges by it, and knows no properties but its own.
+pub const SCHEMA: &str = "
+import json, sys, jsonschema
+schema = json.load(open(sys.argv[1]))
+def close(node):
+    if isinstance(node, dict):
+        if 'properties' in node: node.setdefault('additionalProperties', False)
+        for value in node.values(): close(value)
+    elif isinstance(node, list):
+        for value in node: close(value)
+close(schema)
+cls = jsonschema.Draft202012Validator
+cls.check_schema(schema)
+check = cls(schema)
+";
+
 /// Runs a Python program on an input; its output.
 pub fn run_python(program: &str, args: &[&Path]) -> String {
     let out = Command::new(python()).arg("-c").arg(program).args(args).output().unwrap();
