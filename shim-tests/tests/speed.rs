@@ -62,3 +62,27 @@ macro_rules! written {
 }
 
 written! { sorted changing turns narrow wide grow shrink }
+
+/// What is learned of one size harms no other: after blocks that are written in full, larger and smaller ones that are not.
+/// The ratio is to be at most the last figure.
+#[test]
+fn sizes_with_other_habits() {
+    for (first, how, second, what, order, most) in [
+        (16384, "full", 32768, "none", "after", 0.5),
+        (65536, "full", 102_400, "none", "after", 0.5),
+        (2048, "full", 3072, "none", "after", 0.2),
+        (16384, "full", 14336, "none", "after", 0.1),
+        (16384, "full", 32768, "sparse", "after", 0.5),
+        (16384, "full", 14336, "sparse", "after", 0.5),
+        (16384, "full", 14336, "head", "after", 0.2),
+        (16384, "full", 32768, "none", "turns", 1.5),
+        (32768, "none", 16384, "full", "turns", 1.5),
+        (4096, "full", 8192, "none", "turns", 1.5),
+    ] {
+        let arguments = [&first.to_string(), how, &second.to_string(), what, order];
+        let run = Run::new(c_program("neighbours", &[])).args(arguments);
+        let named = format!("{first} KiB {how}, {order} {second} KiB {what}");
+        let found = ratio(&named, 5, || figure(&run.plain()), || figure(&run.injected()));
+        assert!(found <= most, "{named}: {found}");
+    }
+}

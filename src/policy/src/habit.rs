@@ -30,12 +30,24 @@ pub struct Found {
     pub dirty: u32,
     /// End of the last dirty one.
     pub end: u32,
+    /// With memory behind them, for nothing: only read, or zero although an earlier caller wrote to them.
+    pub idle: u32,
 }
 
 impl Found {
+    /// All of so many pages are dirty.
+    pub fn all(of: u32) -> Self {
+        Found { of, dirty: of, end: of, idle: 0 }
+    }
+
+    /// None of so many pages is dirty, but for that of the header.
+    pub fn nothing(of: u32) -> Self {
+        Found { of, dirty: 1, end: 1, idle: 0 }
+    }
+
     /// The habit that this find speaks for.
     pub fn habit(self) -> Habit {
-        let Found { of, dirty, end } = self;
+        let Found { of, dirty, end, .. } = self;
         if of <= SMALL && dirty > of / 4 {
             return Habit::Prefix(of);
         }
@@ -59,13 +71,28 @@ pub struct Known {
     pub since: u8,
     /// The class is full of pages that are only read: zeros in them tell nothing.
     pub reads: bool,
-    /// One block was full of such pages: another, and the class is.
+    /// One block was full of pages that are only read, or overwritten with zeros: another, and the class is.
     pub suspect: bool,
     /// Blocks in a row that seemed to be untouched against expectation.
     pub idle: u8,
 }
 
 impl Known {
+    /// How many of a block's `pages` its caller will probably write to.
+    pub fn expects(&self, pages: u32) -> u32 {
+        match self.habit {
+            Habit::Prefix(dirty) | Habit::Sparse(dirty) => dirty.min(pages),
+            // Its zeros were not what they seemed: a clean block shows what they are.
+            Habit::Unknown if self.suspect => 1,
+            Habit::Unknown => pages,
+        }
+    }
+
+    /// Will its caller probably write to next to nothing of it?
+    pub fn is_light(&self, pages: u32) -> bool {
+        self.expects(pages) <= (pages / 32).max(1)
+    }
+
     /// Is it time to look again?
     pub fn due(&self) -> bool {
         self.since >= FAITH
@@ -151,13 +178,13 @@ impl Habits {
 
     /// Blocks of the class are to be kept resident, all `pages` of them, for their readers.
     pub fn learn_to_read(&self, class: usize, pages: u32) {
-        self.learn(class, Found { of: pages, dirty: pages, end: pages });
+        self.learn(class, Found::all(pages));
         self.set(class, self.word(class) | 1 << READS);
     }
 
-    /// What was known is to be found out anew.
+    /// A block that seemed to be untouched was not: what is done to the class is to be found out anew.
     pub fn forget(&self, class: usize) {
-        self.set(class, 0);
+        self.set(class, 1 << SUSPECT);
     }
 
     /// A block seemed to be untouched against expectation.
@@ -181,7 +208,7 @@ mod tests {
 
     #[test]
     fn what_a_find_speaks_for() {
-        let habit = |of, dirty, end| Found { of, dirty, end }.habit();
+        let habit = |of, dirty, end| Found { of, dirty, end, idle: 0 }.habit();
         assert_eq!(habit(4096, 1, 1), Habit::Prefix(1));
         assert_eq!(habit(4096, 0, 0), Habit::Prefix(1));
         assert_eq!(habit(4096, 5, 5), Habit::Prefix(5));
@@ -194,13 +221,13 @@ mod tests {
     fn a_habit_is_due_for_a_look_after_a_while_and_unlearned_at_once() {
         let habits = Habits::new();
         assert_eq!(habits.get(7).habit, Habit::Unknown);
-        habits.learn(7, Found { of: 100, dirty: 1, end: 1 });
+        habits.learn(7, Found::nothing(100));
         for _ in 0..FAITH {
             assert!(!habits.get(7).due());
             habits.trusted(7);
         }
         assert!(habits.get(7).due() && habits.get(7).streak == 63);
-        habits.learn(7, Found { of: 100, dirty: 100, end: 100 });
+        habits.learn(7, Found::all(100));
         let known = habits.get(7);
         assert_eq!((known.habit, known.streak, known.due()), (Habit::Prefix(100), 0, false));
         assert_eq!(habits.get(8).habit, Habit::Unknown);

@@ -27,7 +27,9 @@ pub struct LargeAllocator<P> {
     pub(crate) spare_limit: AtomicUsize,
     /// Bytes that callers hold.
     pub(crate) live: Line,
-    /// The most that `live` has been.
+    /// Those of them in blocks that their callers are expected to leave untouched.
+    light: Line,
+    /// The most that [`LargeAllocator::heavy`] has been.
     pub(crate) peak: AtomicUsize,
     /// Dirty bytes in freed blocks.
     pub(crate) retained: Line,
@@ -74,6 +76,7 @@ impl<P: Pal> LargeAllocator<P> {
             retain: AtomicUsize::new(0),
             spare_limit: AtomicUsize::new(0),
             live: Line(AtomicUsize::new(0)),
+            light: Line(AtomicUsize::new(0)),
             peak: AtomicUsize::new(0),
             retained: Line(AtomicUsize::new(0)),
             purging: AtomicU32::new(0),
@@ -126,8 +129,9 @@ impl<P: Pal> LargeAllocator<P> {
                 return Some(given);
             }
         }
-        let len = self.map_block(need, settled)?;
-        let shape = Shape { len: (len.len / page) as u32, usable: pages, touched: 0, left: 0 };
+        let light = self.habits.get(request::class(pages as usize)).is_light(pages);
+        let len = self.map_block(need, settled, light)?;
+        let shape = Shape { len: (len.len / page) as u32, usable: pages, light, ..Shape::default() };
         self.hand_out(len.start, shape, true, 0)
     }
 
@@ -145,7 +149,7 @@ impl<P: Pal> LargeAllocator<P> {
         if !slot.remove(chunk) {
             return false;
         }
-        self.live.0.fetch_sub(self.bytes(shape.usable), Relaxed);
+        self.uncount(&shape);
         self.retire(chunk - self.pal.page_size(), shape, settled);
         true
     }
@@ -176,9 +180,10 @@ impl<P: Pal> LargeAllocator<P> {
         let Ok(pages) = u32::try_from(need / page) else { return Moved::Refused };
         let touched = shape.touched.max(shape.usable);
         if pages <= shape.len && pages >= shape.len / 2 {
-            slot.write(Shape { usable: pages, touched, ..shape });
-            self.live.0.fetch_sub(self.bytes(shape.usable), Relaxed);
-            self.keep_peak(self.live.0.fetch_add(need, Relaxed) + need);
+            slot.write(Shape { usable: pages, touched, light: false, ..shape });
+            self.uncount(&shape);
+            self.live.0.fetch_add(need, Relaxed);
+            self.keep_peak();
             return Moved::Done(addr);
         }
         self.settle_fork();
@@ -213,7 +218,7 @@ impl<P: Pal> LargeAllocator<P> {
             return Some((slot, shape));
         }
         if slot.remove(chunk) {
-            self.live.0.fetch_sub(self.bytes(shape.usable), Relaxed);
+            self.uncount(&shape);
         }
         None
     }
@@ -231,14 +236,17 @@ impl<P: Pal> LargeAllocator<P> {
     /// Writes the header of a block, enters it in the table, counts it. False: no room in the table.
     pub(crate) fn remember(&self, base: usize, shape: Shape) -> bool {
         let chunk = base + self.pal.page_size();
-        let usable = self.bytes(shape.usable);
         // SAFETY: the block is ours until it is handed out.
         unsafe { self.pal.store(chunk + size_of::<usize>(), request::header(self.bytes(shape.len))) };
         if !self.owners.insert(&self.pal, chunk, shape) {
             return false;
         }
-        let live = self.live.0.fetch_add(usable, Relaxed) + usable;
-        self.keep_peak(live);
+        let usable = self.bytes(shape.usable);
+        self.live.0.fetch_add(usable, Relaxed);
+        if shape.light {
+            self.light.0.fetch_add(usable, Relaxed);
+        }
+        self.keep_peak();
         true
     }
 
@@ -283,6 +291,20 @@ impl<P: Pal> LargeAllocator<P> {
 
     pub(crate) fn bytes(&self, pages: u32) -> usize {
         pages as usize * self.pal.page_size()
+    }
+
+    /// Takes a block off what callers hold.
+    pub(crate) fn uncount(&self, shape: &Shape) {
+        let usable = self.bytes(shape.usable);
+        self.live.0.fetch_sub(usable, Relaxed);
+        if shape.light {
+            self.light.0.fetch_sub(usable, Relaxed);
+        }
+    }
+
+    /// Bytes that callers hold and are expected to write to.
+    pub(crate) fn heavy(&self) -> usize {
+        self.live.0.load(Relaxed).saturating_sub(self.light.0.load(Relaxed))
     }
 
     /// A part of a block, in pages from that of its header.

@@ -4,12 +4,13 @@
 //!
 //! The way of one calloc: [`LargeAllocator::calloc`] → `reuse` picks a block from the [`block_cache`] and makes it zero
 //! as its [`habit`] suggests, or `place` maps a fresh one → [`ownership`] remembers it. Back: [`LargeAllocator::free`] →
-//! `retire` looks at what was done to the block, and keeps it, a part of it, or nothing.
+//! `inspect` finds out what was done to the block, and `retire` keeps it, a part of it, or nothing.
 #![cfg_attr(not(test), no_std)]
 
 pub mod block_cache;
 mod census;
 pub mod habit;
+mod inspect;
 mod large;
 pub mod options;
 pub mod ownership;

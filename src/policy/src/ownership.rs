@@ -27,7 +27,12 @@ pub struct Shape {
     pub touched: u32,
     /// What an earlier caller probably left dirty behind `usable`, up to here; 0: nothing.
     pub left: u32,
+    /// Its caller is expected to write to next to none of it, so that it does not count as memory that is held.
+    pub light: bool,
 }
+
+/// `left` and `light` share a word.
+const LIGHT: u32 = 1 << 31;
 
 #[repr(C, align(64))]
 struct Bucket {
@@ -78,14 +83,15 @@ impl Slot<'_> {
     pub fn read(&self) -> Shape {
         let sizes = self.sizes.load(Ordering::Relaxed);
         let dirt = self.dirt.load(Ordering::Relaxed);
-        let (len, usable) = (sizes as u32, (sizes >> 32) as u32);
-        Shape { len, usable, touched: dirt as u32, left: (dirt >> 32) as u32 }
+        let (len, usable, left) = (sizes as u32, (sizes >> 32) as u32, (dirt >> 32) as u32);
+        Shape { len, usable, touched: dirt as u32, left: left & !LIGHT, light: left & LIGHT != 0 }
     }
 
     /// Changes the shape of a block that the caller owns.
     pub fn write(&self, shape: Shape) {
         self.sizes.store(u64::from(shape.len) | u64::from(shape.usable) << 32, Ordering::Relaxed);
-        self.dirt.store(u64::from(shape.touched) | u64::from(shape.left) << 32, Ordering::Relaxed);
+        let left = shape.left.min(LIGHT - 1) | if shape.light { LIGHT } else { 0 };
+        self.dirt.store(u64::from(shape.touched) | u64::from(left) << 32, Ordering::Relaxed);
     }
 
     /// Forgets the block `chunk`; of two threads that free one block, one gets true.
@@ -230,7 +236,7 @@ mod model {
     fn insert_and_remove_race() {
         loom::model(|| {
             let table = Arc::new((Ownership::new(), Fake::new(4096)));
-            let shape = |len| Shape { len, usable: len, touched: 0, left: 0 };
+            let shape = |len| Shape { len, usable: len, ..Shape::default() };
             let (a, b) = (0x10000, 0x20000);
             assert!(table.0.insert(&table.1, a, shape(1)));
             let other = {
@@ -271,7 +277,8 @@ mod tests {
         let mut model = HashMap::new();
         for n in 1..100_000usize {
             let chunk = n * 0x21000;
-            let shape = Shape { len: 33, usable: 33, touched: (n % 34) as u32, left: n as u32 };
+            let shape =
+                Shape { len: 33, usable: 33, touched: (n % 34) as u32, left: n as u32, light: n % 2 == 1 };
             assert!(table.insert(&pal, chunk, shape));
             model.insert(chunk, shape);
             if n % 3 == 0 {
@@ -291,9 +298,9 @@ mod tests {
     #[test]
     fn a_stale_entry_gives_way() {
         let (pal, table) = (Fake::new(4096), Ownership::new());
-        assert!(table.insert(&pal, 0x5000, Shape { len: 1, usable: 1, touched: 1, left: 0 }));
-        assert!(table.insert(&pal, 0x5000, Shape { len: 9, usable: 8, touched: 0, left: 0 }));
-        assert_eq!(remove(&table, 0x5000), Some(Shape { len: 9, usable: 8, touched: 0, left: 0 }));
+        assert!(table.insert(&pal, 0x5000, Shape { len: 1, usable: 1, touched: 1, ..Shape::default() }));
+        assert!(table.insert(&pal, 0x5000, Shape { len: 9, usable: 8, ..Shape::default() }));
+        assert_eq!(remove(&table, 0x5000), Some(Shape { len: 9, usable: 8, ..Shape::default() }));
         assert_eq!(remove(&table, 0x5000), None);
     }
 

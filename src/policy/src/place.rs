@@ -53,11 +53,12 @@ impl Zone {
 
 impl<P: Pal> LargeAllocator<P> {
     /// Maps a block of at least `need` bytes (with its sentinel before it). Gives its base and length. If the system
-    /// refuses, everything that no caller holds is given back first, and then the room to grow is given up.
-    pub(crate) fn map_block(&self, need: usize, settled: bool) -> Option<Range> {
+    /// refuses, everything that no caller holds is given back first, and then the room to grow is given up. A light one takes
+    /// no room from what is kept.
+    pub(crate) fn map_block(&self, need: usize, settled: bool, light: bool) -> Option<Range> {
         let page = self.pal.page_size();
         if settled {
-            self.make_room(need);
+            self.make_room(if light { 0 } else { need });
         }
         let roomy = if self.is_limited() { need } else { request::roomy_len(need, page) };
         let hint = self.zone.hint(roomy, roomy, page, self.pal.thread() >> 12);
@@ -130,19 +131,19 @@ impl<P: Pal> LargeAllocator<P> {
         if !slot.remove(chunk) {
             return Moved::Refused;
         }
-        self.live.0.fetch_sub(self.bytes(shape.usable), Relaxed);
+        self.uncount(&shape);
         for len in [roomy, need] {
             // SAFETY: the block is ours, sentinel included.
             if let Some(base) = unsafe { self.pal.remap(old, len + page) } {
                 let len = (len / page) as u32;
                 let (touched, left) = (shape.touched.min(len), shape.left.min(len));
-                let shape = Shape { len, usable: pages, touched, left };
+                let shape = Shape { len, usable: pages, touched, left, light: false };
                 return self.moved(base, shape);
             }
             self.trim();
         }
         // Not one mapping any more, or no room to move: copy, as realloc may.
-        if let Some(new) = self.map_block(need, true) {
+        if let Some(new) = self.map_block(need, true, false) {
             let len = (new.len / page) as u32;
             let copied = self.bytes(shape.usable.min(pages)) - HEADER;
             // SAFETY: the caller may read what it may use, and the new block is ours.
@@ -150,11 +151,11 @@ impl<P: Pal> LargeAllocator<P> {
                 self.pal.copy(chunk + HEADER, new.start + page + HEADER, copied);
                 self.give_back(base, shape.len);
             }
-            let shape = Shape { len, usable: pages, touched: pages, left: 0 };
+            let shape = Shape { len, usable: pages, touched: pages, ..Shape::default() };
             return self.moved(new.start, shape);
         }
         if pages <= shape.len {
-            return self.moved(base, Shape { usable: pages, ..shape });
+            return self.moved(base, Shape { usable: pages, light: false, ..shape });
         }
         self.remember(base, shape);
         Moved::Refused

@@ -1,27 +1,15 @@
-//! From a caller to the block cache: what was done to the block, and how much of it is kept.
+//! From a caller to the block cache: how much of a freed block is kept.
 //!
 //! Never more dirty memory than the limit, never so much that what callers hold and what we keep exceed what callers
 //! held at their peak, never a mapping that somebody changed.
 
-use pal::{Pal, Range};
+use pal::Pal;
 
 use crate::block_cache::{BlockCache, Entry, ENTRIES, SHARDS};
-use crate::habit::{Found, Habit, Known};
 use crate::large::LargeAllocator;
 use crate::ownership::Shape;
-use crate::request::{self, HEADER};
 use crate::sync::Ordering::Relaxed;
 
-/// Blocks below so many pages are cleared whole faster than a scan can open its file: not worth a look (512 KiB).
-const WORTH_A_LOOK: u32 = 128;
-/// Places read in a block that is expected to be full.
-const SAMPLES: usize = 8;
-/// So many blocks of a class that is written in full must come back untouched before their memory is given up.
-const PATIENCE: u8 = 4;
-/// One block in so many of a sparse class is asked whether it still is one: that costs a fifth of what a small one does.
-const ASKED: u8 = 8;
-/// Up to this length other allocators keep a freed block resident (glibc's `DEFAULT_MMAP_THRESHOLD_MAX`).
-const RESIDENT: usize = 32 << 20;
 /// Address space kept in freed blocks where no limit stands.
 const SPARE: usize = 1280 << 20;
 /// What may be kept beyond the peak of what callers held: freed blocks keep their first page.
@@ -65,174 +53,10 @@ impl<P: Pal> LargeAllocator<P> {
         }
     }
 
-    /// What state is the block in? `None`: its mapping is not what it was.
-    fn inspect(&self, base: usize, shape: Shape) -> Option<Entry> {
-        let touched = shape.touched.max(shape.usable).min(shape.len);
-        let class = request::class(shape.usable as usize);
-        let known = self.habits.get(class);
-        let mut entry = Entry {
-            base,
-            len: shape.len,
-            touched,
-            expect: touched,
-            sparse: false,
-            intact: false,
-            charged: touched,
-            since: self.pal.seconds(),
-        };
-        let left = shape.left > shape.usable;
-        if known.habit == Habit::Prefix(1) && !left && !known.due() && self.only_head(base, touched) {
-            // The common case in a class that is never written to: not one system call now, and the proof comes when
-            // the block is wanted.
-            self.habits.trusted(class);
-            return Some(Entry { expect: 1, charged: 0, ..entry });
-        }
-        // SAFETY: the caller has freed the block, which is ours; its first page is the sentinel.
-        entry.intact = unsafe { self.pal.intact(self.whole(base, shape.len)) };
-        if !entry.intact {
-            return None;
-        }
-        if left {
-            // An earlier caller's dirt behind this one's part: it is memory that is worth keeping for who writes as much.
-            (entry.expect, entry.charged) = (shape.left, shape.left - 1);
-            return Some(entry);
-        }
-        let faithful = !known.due() && (known.reads || self.confirms(base, touched, &known));
-        match known.habit {
-            Habit::Prefix(pages) if faithful => {
-                self.habits.trusted(class);
-                entry.expect = pages.min(touched);
-                entry.charged = entry.expect - 1;
-            }
-            Habit::Sparse(pages) if faithful => {
-                self.habits.trusted(class);
-                entry.sparse = true;
-                entry.charged = pages.min(touched) - 1;
-            }
-            Habit::Prefix(_) if touched < WORTH_A_LOOK && !known.due() => {
-                self.habits.learn(class, Found { of: touched, dirty: touched, end: touched });
-            }
-            _ => self.look(&mut entry, class, &known),
-        }
-        Some(entry)
-    }
-
-    /// Who writes into a block nearly always begins at its head, and that can be seen without asking anybody. Who has
-    /// written there may have stopped within the page.
-    fn only_head(&self, base: usize, touched: u32) -> bool {
-        let chunk = base + self.pal.page_size();
-        let line = |offset| Range { start: chunk + offset, len: 64 };
-        // SAFETY: the page of the header, which has just been read.
-        let zero = unsafe {
-            self.pal.load(chunk + HEADER) == 0 && self.pal.is_zero(line(64)) && self.pal.is_zero(line(2048))
-        };
-        let untouched = |page| self.pal.resident(self.part(base, page, touched).start) == Some(false);
-        zero || (touched > 1 && untouched(1) && untouched(touched / 2))
-    }
-
-    /// Does what a glance tells fit the habit? The mapping is intact, so that its pages can be read.
-    fn confirms(&self, base: usize, touched: u32, known: &Known) -> bool {
-        match known.habit {
-            Habit::Unknown => false,
-            Habit::Prefix(1) if !self.pal.scan_is_dear() => false,
-            Habit::Prefix(_) if touched < WORTH_A_LOOK => true,
-            Habit::Prefix(pages) if pages < touched => {
-                self.pal.resident(self.part(base, pages, touched).start) == Some(false)
-            }
-            Habit::Prefix(_) => touched < 2 * WORTH_A_LOOK || !self.seems_untouched(base, touched),
-            // The last page but one is mostly not in use.
-            Habit::Sparse(_) => {
-                let page = self.part(base, touched.saturating_sub(2), touched).start;
-                known.since % ASKED != ASKED - 1 || self.pal.resident(page) == Some(false)
-            }
-        }
-    }
-
-    /// Samples a block whose pages are all resident: are they still zero since we cleared them?
-    fn seems_untouched(&self, base: usize, pages: u32) -> bool {
-        let zero = (1..=SAMPLES).filter(|sample| {
-            let page = (pages as usize - 1) * sample / SAMPLES;
-            let line =
-                Range { start: self.part(base, 0, pages).start + page * self.pal.page_size(), len: 64 };
-            // SAFETY: a line of a block whose mapping is intact.
-            unsafe { self.pal.is_zero(line) }
-        });
-        zero.count() >= SAMPLES - 1
-    }
-
-    /// Looks at the pages of a freed block and learns. What is found untouched needs no zeroing any more.
-    #[cold]
-    fn look(&self, entry: &mut Entry, class: usize, known: &Known) {
-        let all = self.part(entry.base, 0, entry.touched);
-        let full = matches!(known.habit, Habit::Prefix(pages) if pages >= entry.touched);
-        if full && entry.touched > SAMPLES as u32 && self.seems_untouched(entry.base, entry.touched) {
-            if known.idle < PATIENCE && !known.reads {
-                return self.habits.idle(class);
-            }
-            // The habit has changed: these pages are memory for nothing.
-            if self.give_up(entry) {
-                self.habits.forget(class);
-                if known.reads {
-                    self.habits.suspect(class);
-                }
-                return;
-            }
-        }
-        let page = self.pal.page_size();
-        let mut found = Found { of: entry.touched, dirty: 0, end: 0 };
-        let mut read = 0;
-        let mut count = |range: Range, dirty: bool| {
-            let pages = (range.len / page) as u32;
-            if dirty {
-                found.dirty += pages;
-                found.end = ((range.start + range.len - all.start) / page) as u32;
-            } else {
-                read += pages;
-            }
-        };
-        // SAFETY: the block is ours, and counting touches nothing.
-        let proved = unsafe { self.pal.touched(all, &mut count) }.is_ok();
-        let suspect = proved && read > found.of / 4;
-        if suspect && known.suspect && all.len <= RESIDENT {
-            // Pages that are only read are faulted in anew after each purge, which costs more than clearing them.
-            return self.habits.learn_to_read(class, found.of);
-        }
-        if !proved {
-            let guess = self.pal.resident_prefix(all).map_or(entry.touched, |bytes| (bytes / page) as u32);
-            found = Found { of: entry.touched, dirty: guess, end: guess };
-        }
-        self.habits.learn(class, found);
-        if suspect {
-            self.habits.suspect(class);
-            // They would be found again and again, by each scan. If they are back after this, somebody reads them each time.
-            if self.give_up(entry) {
-                return;
-            }
-        }
-        match found.habit() {
-            Habit::Sparse(dirty) => (entry.sparse, entry.charged) = (true, dirty.saturating_sub(1)),
-            _ => (entry.expect, entry.charged) = (found.end.max(1), found.dirty.saturating_sub(1)),
-        }
-        if proved {
-            entry.touched = found.end.max(1);
-            entry.expect = entry.expect.min(entry.touched);
-        }
-    }
-
-    /// Gives up the memory of a freed block whose mapping is intact, but for its first page. False: it is as it was.
-    fn give_up(&self, entry: &mut Entry) -> bool {
-        // SAFETY: the block was freed, and its mapping is intact.
-        let done = unsafe { self.pal.purge(&[self.part(entry.base, 1, entry.touched)]) };
-        if done {
-            (entry.touched, entry.expect, entry.charged) = (1, 1, 0);
-        }
-        done
-    }
-
     /// Makes the dirty part of a block fit what may be kept: older blocks give way first, then its own tail. False if it
     /// can't be made to.
     fn keep_within(&self, entry: &mut Entry, home: usize, retain: usize) -> bool {
-        let room = self.peak.load(Relaxed).saturating_sub(self.live.0.load(Relaxed));
+        let room = self.peak.load(Relaxed).saturating_sub(self.heavy());
         let limit = retain.min(room + SLACK);
         if entry.charged == 0 || self.bytes(entry.charged) + self.retained.0.load(Relaxed) <= limit {
             return true;
@@ -325,8 +149,8 @@ impl<P: Pal> LargeAllocator<P> {
     /// Before `len` fresh bytes: what callers will hold and what we keep must not exceed their peak.
     pub(crate) fn make_room(&self, len: usize) {
         self.look_at_limits();
-        let live = self.live.0.load(Relaxed) + len;
-        let room = self.peak.load(Relaxed).saturating_sub(live) + SLACK;
+        let heavy = self.heavy() + len;
+        let room = self.peak.load(Relaxed).saturating_sub(heavy) + SLACK;
         if self.retained.0.load(Relaxed) > room {
             self.retain_at_most(room, BlockCache::home(self.pal.thread()));
         }
@@ -334,12 +158,12 @@ impl<P: Pal> LargeAllocator<P> {
 
     /// After a block was handed out.
     #[inline]
-    pub(crate) fn keep_peak(&self, live: usize) {
-        let peak = self.peak.load(Relaxed);
-        if live > peak {
-            self.peak.fetch_max(live, Relaxed);
+    pub(crate) fn keep_peak(&self) {
+        let (peak, heavy) = (self.peak.load(Relaxed), self.heavy());
+        if heavy > peak {
+            self.peak.fetch_max(heavy, Relaxed);
         }
-        let room = peak.saturating_sub(live) + SLACK;
+        let room = peak.saturating_sub(heavy) + SLACK;
         if self.retained.0.load(Relaxed) > room {
             self.retain_at_most(room, BlockCache::home(self.pal.thread()));
         }

@@ -6,7 +6,7 @@
 use pal::{Pal, Range, ScanError};
 
 use crate::block_cache::{BlockCache, Entries, Entry, SHARDS};
-use crate::habit::{Habit, Known};
+use crate::habit::Known;
 use crate::large::{Given, LargeAllocator};
 use crate::ownership::Shape;
 use crate::prove::BATCH;
@@ -19,6 +19,15 @@ const QUICK: u32 = 64;
 const STEADY: u8 = 8;
 /// Address space that a stock may take.
 const STOCK: usize = 800 << 20;
+
+/// The most dirty pages in a block for a caller who will write to so many: of none, nothing is won by any.
+fn worth_clearing(expected: u32) -> u32 {
+    if expected <= 1 {
+        0
+    } else {
+        expected.saturating_mul(2).saturating_add(QUICK)
+    }
+}
 
 impl<P: Pal> LargeAllocator<P> {
     /// A freed block of at least `need` pages, made zero.
@@ -48,7 +57,7 @@ impl<P: Pal> LargeAllocator<P> {
         }
         let behind = |end: u32| if end > need { end } else { 0 };
         let (touched, left) = (behind(entry.touched), behind(entry.expect));
-        let shape = Shape { len: entry.len, usable: need, touched, left };
+        let shape = Shape { len: entry.len, usable: need, touched, left, light: known.is_light(need) };
         self.hand_out(entry.base, shape, false, cleared)
     }
 
@@ -78,19 +87,21 @@ impl<P: Pal> LargeAllocator<P> {
     }
 
     /// Who leaves blocks untouched gets the newest clean one; who writes gets the one with most memory behind it, among
-    /// equals the tightest fit, then the newest. A block too long by more than a quarter only serves where a fresh one would
-    /// lift the process above its peak.
+    /// equals the tightest fit, then the newest, but none with far more dirt to clear than will be written. A block too long
+    /// by more than a quarter only serves where a fresh one would lift the process above its peak, and so does a dirty one.
     fn choose(&self, entries: &[Entry], need: u32, known: &Known) -> Option<usize> {
-        let writes = !matches!(known.habit, Habit::Prefix(1));
-        let crowded = self.retained.0.load(Relaxed) > 0
-            && self.live.0.load(Relaxed) + self.retained.0.load(Relaxed) + self.bytes(need)
-                > self.peak.load(Relaxed);
+        let most = worth_clearing(known.expects(need));
+        let crowded = !known.is_light(need)
+            && self.retained.0.load(Relaxed) > 0
+            && self.heavy() + self.retained.0.load(Relaxed) + self.bytes(need) > self.peak.load(Relaxed);
         let page = self.pal.page_size();
         let huge = if self.bytes(need) >= request::HUGE { request::HUGE / page } else { 4 };
         let tight = need.saturating_add((need / 4).max(huge as u32));
-        let fits =
-            |entry: &Entry| entry.len >= need && (entry.len <= tight || (crowded && entry.charged > 0));
-        if !writes {
+        let fits = |entry: &Entry| {
+            let well = entry.len <= tight && entry.charged <= most;
+            entry.len >= need && (well || (crowded && entry.charged > 0))
+        };
+        if most == 0 {
             let newest =
                 |wanted: fn(&Entry) -> bool| entries.iter().rposition(|entry| wanted(entry) && fits(entry));
             return newest(Entry::is_clean).or_else(|| newest(|_| true));
@@ -102,13 +113,16 @@ impl<P: Pal> LargeAllocator<P> {
     /// For who writes, where nothing fits: the shard's block with most memory behind it, made longer. Its pages move, so
     /// that only what is missing has to be faulted in.
     fn grow_one(&self, need: u32, known: &Known) -> Option<Entry> {
-        if matches!(known.habit, Habit::Prefix(1)) || self.retained.0.load(Relaxed) == 0 || self.is_limited()
-        {
+        if known.is_light(need) || self.retained.0.load(Relaxed) == 0 || self.is_limited() {
             return None;
         }
+        let most = worth_clearing(known.expects(need));
         let taken = self.cache.with(BlockCache::home(self.pal.thread()), |entries| {
             let worth = |entry: &Entry| {
-                entry.intact && !entry.sparse && entry.len < need && entry.charged >= need / 4
+                entry.intact
+                    && !entry.sparse
+                    && entry.len < need
+                    && (need / 4..=most).contains(&entry.charged)
             };
             let list = entries.as_slice().iter().enumerate().filter(|(_, entry)| worth(entry));
             let index = list.max_by_key(|(_, entry)| entry.charged).map(|(index, _)| index)?;

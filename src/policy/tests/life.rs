@@ -237,6 +237,36 @@ fn blocks_that_are_only_read_are_not_faulted_in_again() {
     assert!(tally.faults <= 300 && tally.purges <= 1, "{tally:?}");
 }
 
+/// What is learned of one size costs no other: nothing is cleared for, or taken from, blocks that are left untouched.
+#[test]
+fn sizes_with_other_habits_do_not_disturb_each_other() {
+    for (full, other) in [(16, 32), (16, 14), (2, 3), (60, 100), (30, 16)] {
+        let large = allocator();
+        let turn = || {
+            cycle(&large, full * MIB, &[Range { start: 0, len: full * MIB }]);
+            cycle(&large, other * MIB, &[]);
+        };
+        (0..10).for_each(|_| _ = cycle(&large, full * MIB, &[Range { start: 0, len: full * MIB }]));
+        (0..12).for_each(|_| _ = cycle(&large, other * MIB, &[]));
+        large.pal().tally();
+        (0..20).for_each(|_| _ = cycle(&large, other * MIB, &[]));
+        assert!(large.pal().tally().cleared < MIB, "{full} MiB written, then {other} untouched");
+        (0..10).for_each(|_| turn());
+        large.pal().tally();
+        (0..20).for_each(|_| turn());
+        let (tally, page) = (large.pal().tally(), large.pal().page_size());
+        // One page in a thousand is left to headers.
+        assert!(
+            tally.faults * page < 20 * full * MIB / 100,
+            "{full} MiB written, {other} untouched, in turns: {tally:?}"
+        );
+        assert!(
+            tally.cleared < 21 * full * MIB,
+            "{full} MiB written, {other} untouched, in turns: {tally:?}"
+        );
+    }
+}
+
 #[test]
 fn a_burst_leaves_no_more_than_the_limit() {
     let large = allocator();

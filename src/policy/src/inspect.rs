@@ -1,0 +1,232 @@
+//! What was done to a freed block: a glance where the habit of its class is known, a look where it is not, or is due.
+//!
+//! Guesses come from [`habit`](crate::habit); what a caller will get as zero is proved here or when the block is wanted.
+
+use pal::{Pal, Range};
+
+use crate::block_cache::Entry;
+use crate::habit::{Found, Habit, Known};
+use crate::large::LargeAllocator;
+use crate::ownership::Shape;
+use crate::request::{self, HEADER};
+
+/// Blocks below so many pages are cleared whole faster than a scan can open its file: not worth a look (512 KiB).
+const WORTH_A_LOOK: u32 = 128;
+/// Places read in a block that is expected to be full.
+const SAMPLES: usize = 8;
+/// Pages read of a run of resident ones, where a look asks who made them so.
+const SPOTS: u32 = 64;
+/// So many blocks of a class that is written in full must come back untouched before their memory is given up.
+const PATIENCE: u8 = 4;
+/// One block in so many of a sparse class is asked whether it still is one: that costs a fifth of what a small one does.
+const ASKED: u8 = 8;
+/// Up to this length other allocators keep a freed block resident (glibc's `DEFAULT_MMAP_THRESHOLD_MAX`).
+const RESIDENT: usize = 32 << 20;
+
+/// What was found in a freed block.
+struct Survey {
+    found: Found,
+    /// Pages with memory behind them.
+    resident: u32,
+    /// End of the last of them: behind it everything is untouched, if that is proved.
+    end: u32,
+    proved: bool,
+}
+
+impl<P: Pal> LargeAllocator<P> {
+    /// What state is the block in? `None`: its mapping is not what it was.
+    pub(crate) fn inspect(&self, base: usize, shape: Shape) -> Option<Entry> {
+        let touched = shape.touched.max(shape.usable).min(shape.len);
+        let class = request::class(shape.usable as usize);
+        let known = self.habits.get(class);
+        let mut entry = Entry {
+            base,
+            len: shape.len,
+            touched,
+            expect: touched,
+            sparse: false,
+            intact: false,
+            charged: touched,
+            since: self.pal.seconds(),
+        };
+        let left = shape.left > shape.usable;
+        if known.habit == Habit::Prefix(1) && !left && !known.due() && self.only_head(base, touched) {
+            // The common case in a class that is never written to: not one system call now, and the proof comes when
+            // the block is wanted.
+            self.habits.trusted(class);
+            return Some(Entry { expect: 1, charged: 0, ..entry });
+        }
+        // SAFETY: the caller has freed the block, which is ours; its first page is the sentinel.
+        entry.intact = unsafe { self.pal.intact(self.whole(base, shape.len)) };
+        if !entry.intact {
+            return None;
+        }
+        if left {
+            // An earlier caller's dirt behind this one's part: it is memory that is worth keeping for who writes as much.
+            if known.habit == Habit::Unknown || known.due() {
+                self.habits.learn(class, self.survey(base, shape.usable).found);
+            } else {
+                self.habits.trusted(class);
+            }
+            (entry.expect, entry.charged) = (shape.left, shape.left - 1);
+            return Some(entry);
+        }
+        let faithful = !known.due() && (known.reads || self.confirms(base, touched, &known));
+        match known.habit {
+            Habit::Prefix(pages) if faithful => {
+                self.habits.trusted(class);
+                entry.expect = pages.min(touched);
+                entry.charged = entry.expect - 1;
+            }
+            Habit::Sparse(pages) if faithful => {
+                self.habits.trusted(class);
+                entry.sparse = true;
+                entry.charged = pages.min(touched) - 1;
+            }
+            Habit::Prefix(_) if touched < WORTH_A_LOOK && !known.due() => {
+                self.habits.learn(class, Found::all(touched));
+            }
+            _ => self.look(&mut entry, class, &known),
+        }
+        Some(entry)
+    }
+
+    /// Who writes into a block nearly always begins at its head, and that can be seen without asking anybody. Who has
+    /// written there may have stopped within the page.
+    fn only_head(&self, base: usize, touched: u32) -> bool {
+        let chunk = base + self.pal.page_size();
+        let line = |offset| Range { start: chunk + offset, len: 64 };
+        // SAFETY: the page of the header, which has just been read.
+        let zero = unsafe {
+            self.pal.load(chunk + HEADER) == 0 && self.pal.is_zero(line(64)) && self.pal.is_zero(line(2048))
+        };
+        let untouched = |page| self.pal.resident(self.part(base, page, touched).start) == Some(false);
+        zero || (touched > 1 && untouched(1) && untouched(touched / 2))
+    }
+
+    /// Does what a glance tells fit the habit? The mapping is intact, so that its pages can be read.
+    fn confirms(&self, base: usize, touched: u32, known: &Known) -> bool {
+        match known.habit {
+            Habit::Unknown => false,
+            Habit::Prefix(1) if !self.pal.scan_is_dear() => false,
+            Habit::Prefix(_) if touched < WORTH_A_LOOK => true,
+            Habit::Prefix(pages) => {
+                self.ends_at(base, pages, touched)
+                    && (pages < WORTH_A_LOOK || !self.seems_untouched(base, pages.min(touched)))
+            }
+            // The last page but one is mostly not in use.
+            Habit::Sparse(_) => {
+                let page = self.part(base, touched.saturating_sub(2), touched).start;
+                known.since % ASKED != ASKED - 1 || self.pal.resident(page) == Some(false)
+            }
+        }
+    }
+
+    /// Does the dirty part end after so many pages?
+    fn ends_at(&self, base: usize, pages: u32, touched: u32) -> bool {
+        pages >= touched || self.pal.resident(self.part(base, pages, touched).start) == Some(false)
+    }
+
+    /// Samples pages that are all resident: are they still zero since we cleared them?
+    fn seems_untouched(&self, base: usize, pages: u32) -> bool {
+        let mut written = (1..=SAMPLES).filter(|sample| {
+            let page = (pages as usize - 1) * sample / SAMPLES;
+            let line =
+                Range { start: self.part(base, 0, pages).start + page * self.pal.page_size(), len: 64 };
+            // SAFETY: a line of a block whose mapping is intact.
+            unsafe { !self.pal.is_zero(line) }
+        });
+        written.nth(1).is_none()
+    }
+
+    /// Looks at the pages of a freed block and learns. What is found untouched needs no zeroing any more.
+    #[cold]
+    fn look(&self, entry: &mut Entry, class: usize, known: &Known) {
+        let expected = if let Habit::Prefix(pages) = known.habit { pages.min(entry.touched) } else { 0 };
+        if expected > SAMPLES as u32
+            && self.ends_at(entry.base, expected, entry.touched)
+            && self.seems_untouched(entry.base, expected)
+        {
+            if known.idle < PATIENCE && !known.reads {
+                (entry.expect, entry.charged) = (expected, expected - 1);
+                return self.habits.idle(class);
+            }
+            // The habit has changed: these pages are memory for nothing.
+            if self.give_up(entry) {
+                return if known.reads {
+                    self.habits.forget(class);
+                } else {
+                    self.habits.learn(class, Found::nothing(entry.len));
+                };
+            }
+        }
+        let Survey { found, resident, end, proved } = self.survey(entry.base, entry.touched);
+        let suspect = proved && found.idle > found.of / 8;
+        if suspect && known.suspect && self.bytes(entry.touched) <= RESIDENT {
+            // Pages that are only read, or overwritten with zeros, are faulted in anew after each purge, which costs more
+            // than clearing them.
+            return self.habits.learn_to_read(class, found.of);
+        }
+        self.habits.learn(class, found);
+        if suspect {
+            self.habits.suspect(class);
+            // They would be found again and again, by each scan. If they are back after this, somebody reads them each time.
+            if self.give_up(entry) {
+                return;
+            }
+        }
+        match found.habit() {
+            Habit::Sparse(_) => entry.sparse = true,
+            _ => entry.expect = end.max(1),
+        }
+        entry.charged = resident.saturating_sub(1);
+        if proved {
+            entry.touched = end.max(1);
+            entry.expect = entry.expect.min(entry.touched);
+        }
+    }
+
+    /// Asks what became of the first `pages` pages of a block whose mapping is intact.
+    fn survey(&self, base: usize, pages: u32) -> Survey {
+        let (page, all) = (self.pal.page_size(), self.part(base, 0, pages));
+        let mut found = Found { of: pages, dirty: 0, end: 0, idle: 0 };
+        let (mut resident, mut end) = (0, 0);
+        let mut count = |range: Range, dirty: bool| {
+            let (first, pages) = (((range.start - all.start) / page) as u32, (range.len / page) as u32);
+            if !dirty {
+                found.idle += pages;
+                return;
+            }
+            (resident, end) = (resident + pages, first + pages);
+            // What an earlier caller wrote and we cleared is still zero if this one did not want it.
+            let step = pages.div_ceil(SPOTS).max(1);
+            for at in (0..pages).step_by(step as usize) {
+                let (here, start) = (step.min(pages - at), range.start + at as usize * page);
+                // SAFETY: a resident page of a block whose mapping is intact.
+                if unsafe { self.pal.is_zero(Range { start, len: page }) } {
+                    found.idle += here;
+                } else {
+                    found.dirty += here;
+                    found.end = first + at + here;
+                }
+            }
+        };
+        // SAFETY: the block is ours, and counting touches nothing.
+        if unsafe { self.pal.touched(all, &mut count) }.is_ok() {
+            return Survey { found, resident, end, proved: true };
+        }
+        let guess = self.pal.resident_prefix(all).map_or(pages, |bytes| (bytes / page) as u32);
+        let found = Found { of: pages, dirty: guess, end: guess, idle: 0 };
+        Survey { found, resident: guess, end: guess, proved: false }
+    }
+
+    /// Gives up the memory of a freed block whose mapping is intact, but for its first page. False: it is as it was.
+    fn give_up(&self, entry: &mut Entry) -> bool {
+        // SAFETY: the block was freed, and its mapping is intact.
+        let done = unsafe { self.pal.purge(&[self.part(entry.base, 1, entry.touched)]) };
+        if done {
+            (entry.touched, entry.expect, entry.charged) = (1, 1, 0);
+        }
+        done
+    }
+}
