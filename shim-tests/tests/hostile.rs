@@ -1,7 +1,7 @@
 //! What programs do that no standard allows, or that nobody thinks of, and that must not hurt them.
 
 use rustix::process::geteuid;
-use shim_tests::{c_library, c_program, need, Built, End, Run, RunRecord};
+use shim_tests::{c_library, c_program, need, Built, End, Outcome, Run, RunRecord};
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -50,6 +50,16 @@ fn closed_descriptors() {
         .arg(&result);
     run.twice();
     assert_eq!(fs::read_to_string(&result).expect("the program's result"), "closed ok\n");
+}
+
+/// A handler's stack may be small: some 1500 bytes more than glibc takes, with room for another compiler.
+#[test]
+fn little_of_the_stack() {
+    let run = Run::new(c_program("stack_use", &["-O1", "-Wl,-z,now"]));
+    let used = |outcome: &Outcome| outcome.stdout.trim().parse::<u64>().expect("bytes");
+    let (plain, injected) = (used(&run.plain()), used(&run.injected()));
+    println!("bytes of stack: plain {plain}, injected {injected}");
+    assert!(injected <= plain + 2048, "{injected} bytes of stack, {plain} without");
 }
 
 #[test]

@@ -29,6 +29,8 @@ struct Waiting {
 impl<P: Pal> LargeAllocator<P> {
     /// Proves the block `asked` and others that wait. Those with a changed mapping stay unproved. True if the block was the
     /// only one that waited, and its like should be proved together.
+    // Not inlined: its batch takes room on the stack that other ways of a calloc need not take.
+    #[inline(never)]
     pub(crate) fn prove(&self, entries: &mut Entries, asked: usize) -> bool {
         if self.renew(entries, asked) {
             return false;

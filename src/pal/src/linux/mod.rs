@@ -245,12 +245,12 @@ impl Pal for Linux {
 
     fn resident_prefix(&self, range: Range) -> Option<usize> {
         let page = self.page_size();
-        let mut bytes = [0u8; 512];
+        let mut bytes = [0u8; 128];
         let (mut at, mut prefix) = (0, 0);
         while at < range.len {
             let len = (range.len - at).min(bytes.len() * page);
             let args = [range.start + at, len, bytes.as_mut_ptr() as usize, 0, 0, 0];
-            // SAFETY: mincore(2) writes one byte for each of at most 512 pages.
+            // SAFETY: mincore(2) writes one byte for each of at most 128 pages.
             unsafe { syscall(libc::SYS_mincore, args) }.ok()?;
             if let Some(last) = bytes.iter().take(len.div_ceil(page)).rposition(|byte| byte & 1 != 0) {
                 prefix = at + (last + 1) * page;

@@ -42,6 +42,9 @@ struct Region {
     categories: u64,
 }
 
+/// Regions told of at a time. They are on the stack, which may be that of a signal handler.
+const REGIONS: usize = 32;
+
 const UNTRIED: u32 = 0;
 const WORKS: u32 = 1;
 const OFF: u32 = 2;
@@ -134,7 +137,7 @@ fn scan_open(
 ) -> Result<(), ScanError> {
     let end = (range.start + range.len) as u64;
     let clean = if pages == Pages::Dirty { PAGE_IS_PFNZERO } else { 0 };
-    let mut regions = [Region::default(); 64];
+    let mut regions = [Region::default(); REGIONS];
     let mut arg = ScanArg {
         size: size_of::<ScanArg>() as u64,
         start: range.start as u64,
@@ -148,7 +151,7 @@ fn scan_open(
         ..ScanArg::default()
     };
     while arg.start < end {
-        // SAFETY: the kernel reads and writes `arg` and at most 64 regions, which outlive the call.
+        // SAFETY: the kernel reads and writes `arg` and at most that many regions, which outlive the call.
         let asked =
             unsafe { syscall(libc::SYS_ioctl, [fd.raw(), PAGEMAP_SCAN, &raw mut arg as usize, 0, 0, 0]) };
         let count = match asked {
