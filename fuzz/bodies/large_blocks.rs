@@ -163,7 +163,7 @@ impl Life<'_> {
         let block = &mut self.blocks[at];
         let pages = whole_pages(fake, block.addr, block.bytes);
         let start = pages.start + (pages.len / 256 * place) / fake.page_size() * fake.page_size();
-        fake.advise(Range { start, len: pages.start + pages.len - start }, 1);
+        fake.advise(Range { start, len: pages.start + pages.len - start }, 1 + (place % 2) as u32);
         block.spoiled = true;
         Some(())
     }

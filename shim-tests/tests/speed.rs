@@ -1,6 +1,6 @@
 //! Speed as ratios in one run: plain and injected take turns, medians are compared. To be run alone, in one thread.
 
-use shim_tests::{c_program, median, Built, End, Outcome, Run};
+use shim_tests::{c_program, file, median, python, Built, End, Outcome, Run};
 
 fn figure(outcome: &Outcome) -> f64 {
     assert_eq!(outcome.end, End::Exited(0), "{outcome:?}");
@@ -83,6 +83,23 @@ fn sizes_with_other_habits() {
         let run = Run::new(c_program("neighbours", &[])).args(arguments);
         let named = format!("{first} KiB {how}, {order} {second} KiB {what}");
         let found = ratio(&named, 5, || figure(&run.plain()), || figure(&run.injected()));
+        assert!(found <= most, "{named}: {found}");
+    }
+}
+
+/// NumPy advises its larger arrays to use huge pages, which sets them apart from other blocks.
+#[test]
+fn arrays_of_numpy() {
+    for (mib, how, most) in [
+        ("4", "sparse", 1.5),
+        ("4", "full", 1.5),
+        ("16", "none", 0.1),
+        ("16", "sparse", 1.5),
+        ("16", "full", 1.5),
+    ] {
+        let run = Run::new(python("tests")).arg(file("programs/real/zeros_loop.py")).args([mib, how]);
+        let named = format!("numpy.zeros of {mib} MiB, {how}");
+        let found = ratio(&named, 7, || figure(&run.plain()), || figure(&run.injected()));
         assert!(found <= most, "{named}: {found}");
     }
 }

@@ -104,6 +104,15 @@ pub trait Pal: Sync {
     /// The range was mapped by us.
     unsafe fn intact(&self, range: Range) -> bool;
 
+    /// Makes the range one mapping again if all that sets its parts apart is advice about huge pages: then all of it is
+    /// advised to use them. False: it is no plain mapping, whatever was done now.
+    ///
+    /// # Safety
+    /// As [`Pal::intact`], and the range is in nobody's hands.
+    unsafe fn unify(&self, _range: Range) -> bool {
+        false
+    }
+
     /// Visits the dirty parts of the range in ascending order. On an error some may have been visited already.
     ///
     /// # Safety

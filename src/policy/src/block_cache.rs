@@ -27,6 +27,8 @@ pub struct Entry {
     pub sparse: bool,
     /// Its mapping has been found intact since it was freed.
     pub intact: bool,
+    /// All of it was advised to use huge pages: only for who will do so again.
+    pub advised: bool,
     /// Dirty pages charged to what may be retained; the first is not counted.
     pub charged: u32,
     /// When it was stored, in seconds.
@@ -34,8 +36,17 @@ pub struct Entry {
 }
 
 impl Entry {
-    const NONE: Entry =
-        Entry { base: 0, len: 0, touched: 0, expect: 0, sparse: false, intact: false, charged: 0, since: 0 };
+    const NONE: Entry = Entry {
+        base: 0,
+        len: 0,
+        touched: 0,
+        expect: 0,
+        sparse: false,
+        intact: false,
+        advised: false,
+        charged: 0,
+        since: 0,
+    };
 
     /// Known to hold zeros only, but for its first page, in a mapping as we made it.
     pub fn is_clean(&self) -> bool {

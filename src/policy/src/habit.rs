@@ -75,6 +75,8 @@ pub struct Known {
     pub suspect: bool,
     /// Blocks in a row that seemed to be untouched against expectation.
     pub idle: u8,
+    /// Its callers advise their blocks to use huge pages, as NumPy does from 4 MiB on.
+    pub advised: bool,
 }
 
 impl Known {
@@ -105,13 +107,17 @@ pub struct Habits {
 }
 
 // A class as a word: 32 bits pages, 2 bits kind, 6 bits streak, 8 bits stored on faith since the
-// last look, 8 bits idle, 1 bit reads, 1 bit suspect.
+// last look, 8 bits idle, 1 bit reads, 1 bit suspect; and, apart from all that, 2 bits blocks in a row that came
+// back advised.
 const KIND: u64 = 32;
 const STREAK: u64 = 34;
 const SINCE: u64 = 40;
 const IDLE: u64 = 48;
 const READS: u64 = 56;
 const SUSPECT: u64 = 57;
+const ADVISED: u64 = 58;
+/// So many advised blocks in a row make it a habit.
+const OFTEN: u64 = 2;
 
 impl Habits {
     /// Nothing known.
@@ -135,7 +141,19 @@ impl Habits {
     // Two threads may overwrite each other's lesson: it is a guess either way.
     fn set(&self, class: usize, word: u64) {
         if let Some(slot) = self.classes.get(class) {
-            slot.store(word, Ordering::Relaxed);
+            let advised = slot.load(Ordering::Relaxed) & 3 << ADVISED;
+            slot.store(word & !(3 << ADVISED) | advised, Ordering::Relaxed);
+        }
+    }
+
+    /// A block that was plain when it was handed out came back advised to use huge pages, or did not.
+    pub fn came_back(&self, class: usize, advised: bool) {
+        if let Some(slot) = self.classes.get(class) {
+            let word = slot.load(Ordering::Relaxed);
+            let count = if advised { (word >> ADVISED & 3).saturating_add(1).min(OFTEN) } else { 0 };
+            if count != word >> ADVISED & 3 {
+                slot.store(word & !(3 << ADVISED) | count << ADVISED, Ordering::Relaxed);
+            }
         }
     }
 
@@ -155,6 +173,7 @@ impl Habits {
             reads: word >> READS & 1 == 1,
             suspect: word >> SUSPECT & 1 == 1,
             idle: (word >> IDLE) as u8,
+            advised: word >> ADVISED & 3 >= OFTEN,
         }
     }
 

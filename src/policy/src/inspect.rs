@@ -46,6 +46,7 @@ impl<P: Pal> LargeAllocator<P> {
             expect: touched,
             sparse: false,
             intact: false,
+            advised: shape.advised,
             charged: touched,
             since: self.pal.seconds(),
         };
@@ -58,6 +59,11 @@ impl<P: Pal> LargeAllocator<P> {
         }
         // SAFETY: the caller has freed the block, which is ours; its first page is the sentinel.
         entry.intact = unsafe { self.pal.intact(self.whole(base, shape.len)) };
+        if !entry.intact {
+            (entry.intact, entry.advised) = (self.unify(base, shape.len, class), true);
+        } else if !entry.advised {
+            self.habits.came_back(class, false);
+        }
         if !entry.intact {
             return None;
         }
@@ -89,6 +95,17 @@ impl<P: Pal> LargeAllocator<P> {
             _ => self.look(&mut entry, class, &known),
         }
         Some(entry)
+    }
+
+    /// Where only advice about huge pages sets parts of a freed block apart: is it worth keeping, being the habit of its
+    /// class? Then the block is plain but for that advice.
+    pub(crate) fn unify(&self, base: usize, len: u32, class: usize) -> bool {
+        // SAFETY: the block was freed; its first page is the sentinel.
+        let unified = self.bytes(len) >= request::HUGE && unsafe { self.pal.unify(self.whole(base, len)) };
+        if unified {
+            self.habits.came_back(class, true);
+        }
+        unified && self.habits.get(class).advised
     }
 
     /// Who writes into a block nearly always begins at its head, and that can be seen without asking anybody. Who has

@@ -29,10 +29,12 @@ pub struct Shape {
     pub left: u32,
     /// Its caller is expected to write to next to none of it, so that it does not count as memory that is held.
     pub light: bool,
+    /// All of it was advised to use huge pages.
+    pub advised: bool,
 }
 
-/// `left` and `light` share a word.
-const LIGHT: u32 = 1 << 31;
+/// `left` shares its word with `light`, `touched` with `advised`.
+const FLAG: u32 = 1 << 31;
 
 #[repr(C, align(64))]
 struct Bucket {
@@ -84,14 +86,17 @@ impl Slot<'_> {
         let sizes = self.sizes.load(Ordering::Relaxed);
         let dirt = self.dirt.load(Ordering::Relaxed);
         let (len, usable, left) = (sizes as u32, (sizes >> 32) as u32, (dirt >> 32) as u32);
-        Shape { len, usable, touched: dirt as u32, left: left & !LIGHT, light: left & LIGHT != 0 }
+        let touched = dirt as u32;
+        let (light, advised) = (left & FLAG != 0, touched & FLAG != 0);
+        Shape { len, usable, touched: touched & !FLAG, left: left & !FLAG, light, advised }
     }
 
     /// Changes the shape of a block that the caller owns.
     pub fn write(&self, shape: Shape) {
         self.sizes.store(u64::from(shape.len) | u64::from(shape.usable) << 32, Ordering::Relaxed);
-        let left = shape.left.min(LIGHT - 1) | if shape.light { LIGHT } else { 0 };
-        self.dirt.store(u64::from(shape.touched) | u64::from(left) << 32, Ordering::Relaxed);
+        let with = |pages: u32, flag| u64::from(pages.min(FLAG - 1) | if flag { FLAG } else { 0 });
+        let dirt = with(shape.touched, shape.advised) | with(shape.left, shape.light) << 32;
+        self.dirt.store(dirt, Ordering::Relaxed);
     }
 
     /// Forgets the block `chunk`; of two threads that free one block, one gets true.
@@ -277,8 +282,14 @@ mod tests {
         let mut model = HashMap::new();
         for n in 1..100_000usize {
             let chunk = n * 0x21000;
-            let shape =
-                Shape { len: 33, usable: 33, touched: (n % 34) as u32, left: n as u32, light: n % 2 == 1 };
+            let shape = Shape {
+                len: 33,
+                usable: 33,
+                touched: (n % 34) as u32,
+                left: n as u32,
+                light: n % 2 == 1,
+                advised: n % 3 == 1,
+            };
             assert!(table.insert(&pal, chunk, shape));
             model.insert(chunk, shape);
             if n % 3 == 0 {

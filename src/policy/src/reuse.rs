@@ -20,15 +20,6 @@ const STEADY: u8 = 8;
 /// Address space that a stock may take.
 const STOCK: usize = 800 << 20;
 
-/// The most dirty pages in a block for a caller who will write to so many: of none, nothing is won by any.
-fn worth_clearing(expected: u32) -> u32 {
-    if expected <= 1 {
-        0
-    } else {
-        expected.saturating_mul(2).saturating_add(QUICK)
-    }
-}
-
 impl<P: Pal> LargeAllocator<P> {
     /// A freed block of at least `need` pages, made zero.
     #[inline]
@@ -57,7 +48,14 @@ impl<P: Pal> LargeAllocator<P> {
         }
         let behind = |end: u32| if end > need { end } else { 0 };
         let (touched, left) = (behind(entry.touched), behind(entry.expect));
-        let shape = Shape { len: entry.len, usable: need, touched, left, light: known.is_light(need) };
+        let shape = Shape {
+            len: entry.len,
+            usable: need,
+            touched,
+            left,
+            light: known.is_light(need),
+            advised: entry.advised,
+        };
         self.hand_out(entry.base, shape, false, cleared)
     }
 
@@ -90,7 +88,7 @@ impl<P: Pal> LargeAllocator<P> {
     /// equals the tightest fit, then the newest, but none with far more dirt to clear than will be written. A block too long
     /// by more than a quarter only serves where a fresh one would lift the process above its peak, and so does a dirty one.
     fn choose(&self, entries: &[Entry], need: u32, known: &Known) -> Option<usize> {
-        let most = worth_clearing(known.expects(need));
+        let most = self.worth_clearing(need, known);
         let crowded = !known.is_light(need)
             && self.retained.0.load(Relaxed) > 0
             && self.heavy() + self.retained.0.load(Relaxed) + self.bytes(need) > self.peak.load(Relaxed);
@@ -99,7 +97,7 @@ impl<P: Pal> LargeAllocator<P> {
         let tight = need.saturating_add((need / 4).max(huge as u32));
         let fits = |entry: &Entry| {
             let well = entry.len <= tight && entry.charged <= most;
-            entry.len >= need && (well || (crowded && entry.charged > 0))
+            entry.len >= need && (known.advised || !entry.advised) && (well || (crowded && entry.charged > 0))
         };
         if most == 0 {
             let newest =
@@ -110,17 +108,27 @@ impl<P: Pal> LargeAllocator<P> {
         best.max_by_key(|(_, entry)| (entry.charged.min(need), u32::MAX - entry.len)).map(|(index, _)| index)
     }
 
+    /// The most dirty pages in a block for a caller who will write to so many: of none, nothing is won by any.
+    fn worth_clearing(&self, need: u32, known: &Known) -> u32 {
+        let least = if known.advised { (request::HUGE / self.pal.page_size()) as u32 } else { QUICK };
+        match known.expects(need) {
+            0 | 1 => 0,
+            expected => expected.saturating_mul(2).saturating_add(least),
+        }
+    }
+
     /// For who writes, where nothing fits: the shard's block with most memory behind it, made longer. Its pages move, so
     /// that only what is missing has to be faulted in.
     fn grow_one(&self, need: u32, known: &Known) -> Option<Entry> {
         if known.is_light(need) || self.retained.0.load(Relaxed) == 0 || self.is_limited() {
             return None;
         }
-        let most = worth_clearing(known.expects(need));
+        let most = self.worth_clearing(need, known);
         let taken = self.cache.with(BlockCache::home(self.pal.thread()), |entries| {
             let worth = |entry: &Entry| {
                 entry.intact
                     && !entry.sparse
+                    && (known.advised || !entry.advised)
                     && entry.len < need
                     && (need / 4..=most).contains(&entry.charged)
             };
@@ -216,8 +224,17 @@ impl<P: Pal> LargeAllocator<P> {
         }
         self.map_like(stride, count, |base| {
             let since = self.pal.seconds();
-            let entry =
-                Entry { base, len, touched: 0, expect: 0, sparse: false, intact: true, charged: 0, since };
+            let entry = Entry {
+                base,
+                len,
+                touched: 0,
+                expect: 0,
+                sparse: false,
+                intact: true,
+                advised: false,
+                charged: 0,
+                since,
+            };
             if self.cache.with(shard, |entries| entries.push(entry)) != Some(true) {
                 // SAFETY: nobody knows of the block.
                 unsafe { self.give_back(base, len) };

@@ -5,7 +5,7 @@ extern crate fastcalloc_policy as policy;
 #[path = "../../../fuzz/bodies/large_blocks.rs"]
 mod large_blocks;
 
-use fake::Fake;
+use fake::{Fake, HUGE_ADVICE};
 use pal::{Pal, Range, ScanError};
 use policy::options::Options;
 use policy::LargeAllocator;
@@ -265,6 +265,32 @@ fn sizes_with_other_habits_do_not_disturb_each_other() {
             "{full} MiB written, {other} untouched, in turns: {tally:?}"
         );
     }
+}
+
+/// Callers who advise their blocks to use huge pages get such blocks, and nobody else does.
+#[test]
+fn advice_about_huge_pages_reaches_only_who_gives_it() {
+    let large = allocator();
+    let advised = |how: u32| {
+        let addr = large.calloc(16 * MIB).expect("memory").addr;
+        let page = large.pal().page_size();
+        let inner = Range { start: addr.next_multiple_of(page), len: 15 * MIB };
+        large.pal().write(Range { start: addr, len: 16 * MIB }, true);
+        large.pal().advise(inner, how);
+        // SAFETY: ours.
+        assert!(unsafe { large.free(addr) });
+    };
+    // Once is no habit, and other advice never is one.
+    advised(HUGE_ADVICE);
+    assert!(large.calloc(16 * MIB).expect("memory").fresh);
+    (0..5).for_each(|_| advised(1));
+    assert!(large.calloc(16 * MIB).expect("memory").fresh);
+    (0..5).for_each(|_| advised(HUGE_ADVICE));
+    large.pal().tally();
+    (0..5).for_each(|_| advised(HUGE_ADVICE));
+    assert_eq!(large.pal().tally().maps, 0);
+    // A class of its own, though the block would fit.
+    assert!(large.calloc(13 * MIB).expect("memory").fresh);
 }
 
 #[test]

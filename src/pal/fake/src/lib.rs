@@ -63,6 +63,16 @@ struct Machine {
     fork: Option<Fork>,
 }
 
+/// What [`Fake::advise`] takes for advice to use huge pages; any other number stands for something else.
+pub const HUGE_ADVICE: u32 = 2;
+
+impl Page {
+    /// Can it be read and written?
+    fn is_usable(self) -> bool {
+        matches!(self.flags, 0 | HUGE_ADVICE)
+    }
+}
+
 /// The model.
 pub struct Fake {
     page: usize,
@@ -144,7 +154,7 @@ impl Fake {
         let machine = &mut *self.machine();
         for number in pages {
             let page = machine.pages.get_mut(&number).expect("the program wrote to an unmapped page");
-            assert_eq!(page.flags, 0, "the program was given a page that it can't write");
+            assert!(page.is_usable(), "the program was given a page that it can't write");
             let before = matches!(page.state, State::Resident(true) | State::Swapped(true));
             if !matches!(page.state, State::Resident(_)) {
                 machine.tally.faults += 1;
@@ -316,6 +326,18 @@ impl Pal for Fake {
             .all(|number| machine.pages.get(&number).is_some_and(|page| page.flags == first.flags))
     }
 
+    unsafe fn unify(&self, range: Range) -> bool {
+        let mut advised = true;
+        for number in self.pages(range) {
+            if let Some(page) = self.machine().pages.get_mut(&number) {
+                page.flags = if page.flags == 0 { HUGE_ADVICE } else { page.flags };
+                advised &= page.flags == HUGE_ADVICE;
+            }
+        }
+        // SAFETY: the caller's promise is the one asked for.
+        advised && unsafe { self.intact(range) }
+    }
+
     unsafe fn dirty(&self, range: Range, visit: &mut dyn FnMut(Range)) -> Result<(), ScanError> {
         let found: Vec<usize> = {
             let mut machine = self.machine();
@@ -370,7 +392,7 @@ impl Pal for Fake {
         machine.tally.cleared += range.len;
         for number in pages {
             let page = machine.pages.get_mut(&number).expect("cleared what is not mapped");
-            assert_eq!(page.flags, 0, "cleared a page in a state that would have failed");
+            assert!(page.is_usable(), "cleared a page in a state that would have failed");
             if !matches!(page.state, State::Resident(_)) {
                 machine.tally.faults += 1;
             }
@@ -385,8 +407,9 @@ impl Pal for Fake {
         // A caller can't spoil the page of a header without spoiling its own free.
         let header =
             |number: &usize| machine.words.get(&(number * self.page + 8)).is_some_and(|word| word & 7 == 6);
-        let spoiled =
-            |number: &usize| machine.pages.get(number).is_none_or(|page| page.flags != 0) && !header(number);
+        let spoiled = |number: &usize| {
+            machine.pages.get(number).is_none_or(|page| !page.is_usable()) && !header(number)
+        };
         assert!(
             !self.pages(range).any(|number| spoiled(&number)),
             "read a page in a state that would have failed"

@@ -227,6 +227,14 @@ impl Pal for Linux {
         impossible != BROKEN && grow(range, impossible) == libc::ENOMEM
     }
 
+    /// madvise(2): `MADV_HUGEPAGE` sets one property of a mapping, and takes back `MADV_NOHUGEPAGE`. Neighbours that now are
+    /// alike become one mapping (mm/madvise.c, `madvise_update_vma`).
+    unsafe fn unify(&self, range: Range) -> bool {
+        let advice = [range.start, range.len, libc::MADV_HUGEPAGE as usize, 0, 0, 0];
+        // SAFETY: the caller vouches for the range; advice changes no byte.
+        unsafe { syscall(libc::SYS_madvise, advice).is_ok() && self.intact(range) }
+    }
+
     unsafe fn dirty(&self, range: Range, visit: &mut dyn FnMut(Range)) -> Result<(), ScanError> {
         self.pagemap.scan(self, range, Pages::Dirty, &mut |range, _| visit(range))
     }
