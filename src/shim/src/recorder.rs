@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize};
 use crate::sites::Registers;
 use pal::Pal;
 use policy::options::Options;
+use policy::request::HEADER;
 use policy::{Given, LargeAllocator};
 use record::{Ended, Event, Forward, Identity, Kind, LargeCalloc, Record, Served, RECORD_BYTES};
 
@@ -101,8 +102,11 @@ impl Recorder {
         addr: usize,
         bytes: usize,
     ) {
-        record.large_freed(bytes);
         record.large_live(0, bytes as u64);
+        // A block ends with a page. What was asked for began in its last one: so that a power of two stands in its own row,
+        // and not for the header's sake in the next. What exceeds one by less than a page stands there, too.
+        let bytes = bytes.saturating_sub(large.pal().page_size() - HEADER);
+        record.large_freed(bytes);
         let number = self.frees.fetch_add(1, Relaxed);
         if number >= ALL && !number.is_multiple_of(SAMPLE) {
             return;
