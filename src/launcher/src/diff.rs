@@ -71,8 +71,33 @@ struct Total {
     name: &'static str,
     #[serde(skip)]
     in_bytes: bool,
+    /// Of scanned blocks alone: is it unknown of A, of B, because none of their blocks were?
+    #[serde(skip)]
+    unknown: Option<[bool; 2]>,
     #[serde(flatten)]
     pair: Pair,
+}
+
+impl Total {
+    fn label(&self) -> String {
+        let name = self.name.replace('_', " ");
+        if self.unknown.is_some() {
+            format!("{name}, if scanned")
+        } else {
+            name
+        }
+    }
+
+    fn cells(&self) -> [String; 3] {
+        let mut cells = cells(self.pair, if self.in_bytes { bytes } else { number });
+        let [a, b] = self.unknown.unwrap_or_default();
+        for (cell, unknown) in cells.iter_mut().zip([a, b, a || b]) {
+            if unknown {
+                *cell = "-".into();
+            }
+        }
+        cells
+    }
 }
 
 /// What changed, by kind and size or by program.
@@ -176,11 +201,17 @@ fn totals(a: &Counts, b: &Counts) -> Vec<Total> {
         ("peak_large_bytes", true, a.peak, b.peak),
         ("clearing_avoided_bytes", true, la.avoided, lb.avoided),
         ("cleared_bytes", true, la.cleared, lb.cleared),
+        ("large_frees", false, la.frees, lb.frees),
+        ("scanned_frees", false, la.scanned, lb.scanned),
         ("untouched", true, la.untouched, lb.untouched),
         ("read", true, la.read, lb.read),
         ("written", true, la.written, lb.written),
     ]
-    .map(|(name, in_bytes, a, b)| Total { name, in_bytes, pair: Pair { a, b } })
+    .map(|(name, in_bytes, a, b)| {
+        let unknown = matches!(name, "untouched" | "read" | "written")
+            .then(|| [la, lb].map(|l| l.frees != 0 && l.scanned == 0));
+        Total { name, in_bytes, unknown, pair: Pair { a, b } }
+    })
     .into()
 }
 
@@ -204,7 +235,7 @@ fn text(out: &mut dyn Write, d: &Diff, style: &Style) -> io::Result<()> {
     };
     line(out, "processes", cells(d.processes, number))?;
     for t in d.totals.iter().filter(|t| t.pair.a != 0 || t.pair.b != 0) {
-        line(out, &t.name.replace('_', " "), cells(t.pair, if t.in_bytes { bytes } else { number }))?;
+        line(out, &t.label(), t.cells())?;
     }
     if d.sizes.is_empty() {
         return writeln!(out, "\nno kind and size changed");
@@ -241,7 +272,7 @@ fn as_markdown(out: &mut dyn Write, d: &Diff) -> io::Result<()> {
     };
     line(out, "processes", cells(d.processes, number))?;
     for t in d.totals.iter().filter(|t| t.pair.a != 0 || t.pair.b != 0) {
-        line(out, &t.name.replace('_', " "), cells(t.pair, if t.in_bytes { bytes } else { number }))?;
+        line(out, &t.label(), t.cells())?;
     }
     if d.sizes.is_empty() {
         return writeln!(out, "\nNo kind and size changed.");

@@ -97,6 +97,30 @@ fn plots_and_switches() {
     assert!(none.contains("nothing selected"));
 }
 
+/// What was not scanned is not known, and a sample says so.
+#[test]
+fn samples() {
+    let dir = TempDir::new().unwrap();
+    let r = common::record();
+    r.begin(&common::identity());
+    let freed = |size, scanned| {
+        for i in 0..8 {
+            r.call(0, fastcalloc_record::Kind::Calloc, size);
+            r.large_freed(size);
+            if i < scanned {
+                r.touched(0, size, size as u64, 0, 0);
+            }
+        }
+    };
+    freed(1 << 20, 2);
+    freed(4 << 20, 0);
+    fs::write(dir.path().join("a.fcrec"), common::bytes(r)).unwrap();
+    let seen = dom(&page(&dir), "");
+    let known = "<td>8</td><td>1 in 4.0</td><td>2.0 MiB, about 8.0 MiB of all</td>";
+    assert!(seen.contains(known), "{seen}");
+    assert!(seen.contains("<td>8</td><td>none</td><td>-</td><td>-</td><td>-</td>"), "{seen}");
+}
+
 /// As a person does it: by clicks.
 #[test]
 fn clicks() {

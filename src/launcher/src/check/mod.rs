@@ -21,6 +21,7 @@ const AFTER: &str = "\
 LIMIT is WHAT=NUMBER, and WHAT is one of
   KIND.METRIC, with KIND all, malloc, calloc, realloc or aligned and METRIC calls, bytes or failed
   calloc.METRIC, of large callocs, with METRIC fresh, reused, forwarded, avoided, cleared, untouched, read or written
+  (the last three in bytes of the blocks that were scanned when freed, not of all)
   free.calls, peak (most large bytes of one process), live (large bytes), processes
 After KIND sizes may be bounded with >, >=, <, <=, on both sides if need be: calloc>64KiB<=1MiB.calls=100
 Sizes are counted by powers of two: > and <= a power of two are exact, other bounds take in the rest of their bucket.

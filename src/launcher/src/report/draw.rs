@@ -62,13 +62,28 @@ pub fn bucket(k: usize, unicode: bool) -> String {
     format!("{sign}{size:>width$}", width = 10 - sign.chars().count())
 }
 
-/// A share as a percentage, at most six characters. What is not zero never reads as zero.
+/// A share as a percentage, at most six characters; `-` of nothing. What is not zero never reads as zero.
 pub fn percent(part: u64, whole: u64) -> String {
-    let share = if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 };
+    if whole == 0 {
+        return "-".into();
+    }
+    let share = part as f64 * 100.0 / whole as f64;
     if part != 0 && share < 0.05 {
         "<0.1%".into()
     } else {
         format!("{share:.1}%")
+    }
+}
+
+/// How many of `whole` were looked at: `all`, `none`, `1 in 7.1`.
+pub fn sampled(part: u64, whole: u64) -> String {
+    match whole as f64 / part as f64 {
+        _ if whole == 0 => "-".into(),
+        _ if part == 0 => "none".into(),
+        n if n <= 1.0 => "all".into(),
+        n if n < 2.0 => percent(part, whole),
+        n if n < 99.95 => format!("1 in {n:.1}"),
+        n => format!("1 in {n:.0}"),
     }
 }
 
@@ -141,8 +156,11 @@ mod tests {
         );
         assert_eq!(
             (percent(0, 0), percent(1, 10_000), percent(1, 1)),
-            ("0.0%".into(), "<0.1%".into(), "100.0%".into())
+            ("-".into(), "<0.1%".into(), "100.0%".into())
         );
+        let samples =
+            [(0, 0), (0, 7), (7, 7), (2, 3), (3, 6), (3, 299), (1, 1_000)].map(|(a, b)| sampled(a, b));
+        assert_eq!(samples, ["-", "none", "all", "66.7%", "1 in 2.0", "1 in 99.7", "1 in 1000"]);
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-use record::{Kind, BUCKETS};
+use record::{Kind, LargeCounts, BUCKETS};
 
 use super::advice::{advice, measured_clear_rate};
-use super::draw::{bar, bucket, bytes, number, percent, plain};
+use super::draw::{bar, bucket, bytes, number, percent, plain, sampled};
 use super::process::total_of;
-use super::stats::{by_bytes, exact_sizes, large_calls};
+use super::stats::{by_bytes, exact_sizes, extrapolated, large_calls};
 use super::text::headline;
 use super::Loaded;
 
@@ -74,8 +74,14 @@ pub fn render_markdown(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
             let mut cells = vec![bucket(i, true)];
             cells.extend([l.fresh, l.reused, l.forwarded].map(number));
             cells.extend([l.avoided, l.cleared].map(bytes));
-            cells.push(percent(l.scanned, l.frees));
-            cells.extend([l.untouched, l.read, l.written].map(bytes));
+            cells.push(sampled(l.scanned, l.frees));
+            let whole = extrapolated(std::slice::from_ref(l));
+            let parts: [fn(&LargeCounts) -> u64; 3] = [|l| l.untouched, |l| l.read, |l| l.written];
+            cells.extend(parts.map(|part| match &whole {
+                _ if l.scanned == 0 => "-".into(),
+                None => bytes(part(l)),
+                Some(whole) => format!("{}, about {} of all", bytes(part(l)), bytes(part(whole))),
+            }));
             row(out, &cells)?;
         }
     }

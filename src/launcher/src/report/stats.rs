@@ -21,6 +21,26 @@ pub fn large_calls(l: &LargeCounts) -> u64 {
     [l.fresh, l.reused, l.forwarded].iter().fold(0, |a, b| a.saturating_add(*b))
 }
 
+/// What all freed blocks of these rows had been used for, if each row's were like those that were scanned. `None` if all were,
+/// so that nothing is to be estimated. Rows without any scan say nothing: `frees` counts those of the others.
+#[must_use]
+pub fn extrapolated(rows: &[LargeCounts]) -> Option<LargeCounts> {
+    let known = || rows.iter().filter(|l| l.scanned != 0);
+    known().any(|l| l.scanned < l.frees).then(|| {
+        let mut sum = LargeCounts::default();
+        for l in known() {
+            let frees = l.frees.max(l.scanned);
+            let whole = |n: u64| {
+                let n = u128::from(n) * u128::from(frees) / u128::from(l.scanned);
+                u64::try_from(n).unwrap_or(u64::MAX)
+            };
+            let (untouched, read, written) = (whole(l.untouched), whole(l.read), whole(l.written));
+            sum.merge(&LargeCounts { frees, untouched, read, written, ..LargeCounts::default() });
+        }
+        sum
+    })
+}
+
 /// The smallest size, in bytes, of a bucket.
 #[must_use]
 pub fn lower_bound(bucket: usize) -> u64 {

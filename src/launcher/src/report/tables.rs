@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use record::{Counts, Forward, Kind, KindCounts, LargeCounts, BUCKETS};
 
-use super::draw::{bar, bucket, bytes, number, pad, percent, plural};
-use super::stats::{exact_sizes, large_calls, large_total};
+use super::draw::{bar, bucket, bytes, number, pad, percent, plural, sampled};
+use super::stats::{exact_sizes, extrapolated, large_calls, large_total};
 use super::style::Ink;
 use super::{Loaded, Style};
 
@@ -85,28 +85,47 @@ pub fn large(out: &mut dyn Write, loaded: &Loaded, c: &Counts, style: &Style) ->
 /// What the scans at free found: how much of the large callocs was ever used.
 pub fn touched(out: &mut dyn Write, c: &Counts, style: &Style) -> io::Result<()> {
     let sum = large_total(c);
-    if sum.scanned == 0 {
+    if sum.frees == 0 && sum.scanned == 0 {
         return Ok(());
     }
     head(out, style, "of large callocs, when they were freed")?;
+    if sum.scanned == 0 {
+        let frees = plural(sum.frees, "free", "frees");
+        return writeln!(out, "{frees}, none of them scanned: what was touched is not known");
+    }
     writeln!(
         out,
-        "{:>10}{:>12}{:>9}{:>13}{:>12}{:>12}{:>7}",
+        "{:>10}{:>12}{:>10}{:>13}{:>12}{:>12}{:>7}",
         "size", "frees", "scanned", "untouched", "only read", "written", "%"
     )?;
     let line = |out: &mut dyn Write, label: &str, l: &LargeCounts| {
-        let (frees, scanned) = (number(l.frees), percent(l.scanned, l.frees));
+        let known = |n| if l.scanned == 0 { "-".into() } else { bytes(n) };
+        let (frees, scanned) = (number(l.frees), sampled(l.scanned, l.frees));
         let share = percent(l.written, l.untouched.saturating_add(l.read).saturating_add(l.written));
-        write!(out, "{label:>10}{frees:>12}{scanned:>9}{:>13}{:>12}", bytes(l.untouched), bytes(l.read))?;
-        writeln!(out, "{:>12}{share:>7}", bytes(l.written))
+        write!(out, "{label:>10}{frees:>12}{scanned:>10}{:>13}{:>12}", known(l.untouched), known(l.read))?;
+        writeln!(out, "{:>12}{share:>7}", known(l.written))
+    };
+    let about = |out: &mut dyn Write, rows: &[LargeCounts], frees: u64| match extrapolated(rows) {
+        None => Ok(()),
+        Some(l) => {
+            let of = number(l.frees);
+            let of = if l.frees == frees { format!("all {of}") } else { format!("{of} frees") };
+            let label = format!("about, of {of}");
+            let (untouched, read, written) = (bytes(l.untouched), bytes(l.read), bytes(l.written));
+            writeln!(out, "{label:>32}{untouched:>13}{read:>12}{written:>12}")
+        }
     };
     rows(
         out,
         |i| c.large[i].frees != 0 || c.large[i].scanned != 0,
         style,
-        |out, label, i| line(out, label, &c.large[i]),
+        |out, label, i| {
+            line(out, label, &c.large[i])?;
+            about(out, &c.large[i..=i], c.large[i].frees)
+        },
     )?;
     line(out, "all", &sum)?;
+    about(out, &c.large[..], sum.frees)?;
     let (took, each) = (sum.scan_ns as f64 / 1e6, sum.scan_ns as f64 / 1e3 / sum.scanned as f64);
     let scans = plural(sum.scanned, "scan", "scans");
     writeln!(out, "{scans} took {took:.1} ms, {each:.1} us each; the bytes are those of scanned blocks alone")

@@ -96,7 +96,7 @@ function touched(large) {
       if (!l[part]) continue;
       const wide = l[part] / whole * room;
       const rect = element(svg, 'rect', { class: 'touch ' + part, x: x.toFixed(1), y, width: wide.toFixed(1), height: 16 });
-      element(rect, 'title', {}, `${part}: ${bytes(l[part])}, ${share(l[part], whole)}`);
+      element(rect, 'title', {}, `${part}: ${bytes(l[part])}, ${share(l[part], whole)} of the blocks scanned`);
       x += wide;
     }
     element(svg, 'text', { class: 'faint', x: LABEL + room + 5, y: y + 12 }, share(l.written, whole));
@@ -116,11 +116,19 @@ function table(id, heads, rows) {
   });
 }
 
+// How many of the frees were scanned, and what that found: a sample is shown with what it comes to for all, if they were alike.
+function sample(l) {
+  const n = l.frees / l.scanned;
+  const scanned = !l.frees ? '-' : !l.scanned ? 'none' : n <= 1 ? 'all' : n < 2 ? share(l.scanned, l.frees) : `1 in ${n.toFixed(n < 99.95 ? 1 : 0)}`;
+  const part = size => !l.scanned ? '-' : n <= 1 ? bytes(size) : `${bytes(size)}, about ${bytes(size * n)} of all`;
+  return [scanned, ...[l.untouched, l.read, l.written].map(part)];
+}
+
 function largeTable(large) {
   at('large-section').hidden = !large.length;
   table('large', ['size', 'fresh', 'reused', 'forwarded', 'clearing avoided', 'cleared', 'frees', 'scanned', 'untouched', 'read', 'written'],
     large.map(l => [data.buckets[l.bucket], number(l.fresh), number(l.reused), number(l.forwarded), bytes(l.avoided), bytes(l.cleared),
-      number(l.frees), share(l.scanned, l.frees), bytes(l.untouched), bytes(l.read), bytes(l.written)]));
+      number(l.frees), ...sample(l)]));
 }
 
 function draw() {

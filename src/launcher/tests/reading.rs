@@ -1,0 +1,105 @@
+//! What a reader of a report must not be led to believe: what was not looked at is not zero, a sample is not the whole, and
+//! nothing is cut away unseen.
+
+extern crate record as fastcalloc_record;
+
+#[path = "../../record/tests/common/mod.rs"]
+mod common;
+mod report_support;
+
+use std::fs;
+
+use common::{bytes, identity, record};
+use fastcalloc_record::*;
+use report_support::*;
+use tempfile::TempDir;
+
+fn report(dir: &TempDir, format: &str) -> String {
+    output(&fastcalloc(dir.path(), "C", &["report", "--format", format, "."])).to_owned()
+}
+
+fn line<'a>(text: &'a str, start: &str) -> Vec<&'a str> {
+    let found = text.lines().find(|l| l.starts_with(start));
+    found.unwrap_or_else(|| panic!("no {start:?} in:\n{text}")).split_whitespace().collect()
+}
+
+/// Callocs of `size` bytes that were freed, of which some were scanned, each with a tenth written and another only read.
+fn freed(r: &Record, size: usize, frees: u64, scanned: u64) {
+    for i in 0..frees {
+        r.call(4096, Kind::Calloc, size);
+        r.large(4096, &LargeCalloc { bytes: size, served: Served::Fresh, avoided: 0, cleared: 0 });
+        r.large_freed(size);
+        if i < scanned {
+            let tenth = size as u64 / 10;
+            r.touched(4096, size, size as u64 - 2 * tenth, tenth, tenth);
+        }
+    }
+}
+
+/// 1 MiB: 400 frees, 100 of them scanned. 8 MiB: five, all scanned. 4 MiB: 7, none scanned.
+fn sampled() -> TempDir {
+    let dir = TempDir::new().unwrap();
+    let r = record();
+    r.begin(&identity());
+    freed(r, 1 << 20, 400, 100);
+    freed(r, 8 << 20, 5, 5);
+    freed(r, 4 << 20, 7, 0);
+    fs::write(dir.path().join("a.fcrec"), bytes(r)).unwrap();
+    dir
+}
+
+#[test]
+fn what_was_not_looked_at_is_not_known() {
+    let dir = sampled();
+    let text = report(&dir, "text");
+    let (_, table) = text.split_once("of large callocs, when they were freed").unwrap();
+    assert_eq!(line(table, "<=   4 MiB")[3..], ["7", "none", "-", "-", "-", "-"]);
+    let markdown = report(&dir, "markdown");
+    let row = markdown.lines().find(|l| l.starts_with("| ≤ 4 MiB | 7 | 0 | 0 ")).expect(&markdown);
+    assert!(row.ends_with("| none | - | - | - |"), "{row}");
+    let json: serde_json::Value = serde_json::from_str(&report(&dir, "json")).unwrap();
+    let rows = json["processes"][0]["kinds"]["calloc"]["buckets"].as_array().unwrap().clone();
+    let row = rows.iter().find(|b| b["le"] == 4 << 20).unwrap();
+    assert_eq!((&row["frees"], &row["scanned"], &row["untouched"]), (&7.into(), &0.into(), &0.into()));
+}
+
+#[test]
+fn nothing_looked_at_at_all() {
+    let dir = TempDir::new().unwrap();
+    let r = record();
+    r.begin(&identity());
+    freed(r, 4 << 20, 7, 0);
+    fs::write(dir.path().join("a.fcrec"), bytes(r)).unwrap();
+    let text = report(&dir, "text");
+    assert!(text.contains("7 frees, none of them scanned: what was touched is not known\n"), "{text}");
+    assert!(!text.contains("untouched"), "{text}");
+    fs::create_dir(dir.path().join("b")).unwrap();
+    fs::write(dir.path().join("b/b.fcrec"), bytes(worker(4712, 1))).unwrap();
+    let diff = fastcalloc(dir.path(), "C", &["diff", "a.fcrec", "b"]);
+    assert_eq!(line(output(&diff), "untouched, if scanned")[3..], ["-", "3.8", "GiB", "-"]);
+}
+
+#[test]
+fn a_sample_is_not_the_whole() {
+    let dir = sampled();
+    let text = report(&dir, "text");
+    let (_, table) = text.split_once("of large callocs, when they were freed").unwrap();
+    assert_eq!(line(table, "<=   1 MiB")[3..6], ["400", "1", "in"]);
+    let mut below = table.lines().skip_while(|l| !l.starts_with("<=   1 MiB")).skip(1);
+    let about: Vec<_> = below.next().unwrap().split_whitespace().collect();
+    assert_eq!(about.join(" "), "about, of all 400 320.0 MiB 40.0 MiB 40.0 MiB");
+    assert_eq!(line(table, "<=   8 MiB")[3..5], ["5", "all"]);
+    assert!(!below.nth(2).unwrap().contains("about"), "{table}");
+    // The sum leaves out what is not known, and says of how many frees it speaks.
+    let about: Vec<_> = table
+        .lines()
+        .skip_while(|l| !l.starts_with("       all"))
+        .nth(1)
+        .unwrap()
+        .split_whitespace()
+        .collect();
+    assert_eq!(about.join(" "), "about, of 405 frees 352.0 MiB 44.0 MiB 44.0 MiB");
+    let markdown = report(&dir, "markdown");
+    let row = markdown.lines().find(|l| l.starts_with("| ≤ 1 MiB | 400 | 0 | 0 ")).expect(&markdown);
+    assert!(row.contains("| 1 in 4.0 | 80.0 MiB, about 320.0 MiB of all | "), "{row}");
+}
