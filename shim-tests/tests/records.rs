@@ -89,3 +89,20 @@ fn a_free_is_in_the_row_of_its_calloc() {
     assert!(rows.iter().all(|(served, freed)| served == freed), "{rows:?}");
     assert_eq!(record.served(), 30);
 }
+
+/// Python's bytearray is a malloc and a memset: the report says that this gains nothing.
+#[test]
+fn the_report_says_when_it_is_not_calloc() {
+    let report = |code: &str| {
+        let logs = TempDir::new().expect("a directory");
+        let run = Run::new("python3").args(["-c", code]);
+        let outcome = run.env("FASTCALLOC_LOG", logs.path().join("%e.%p.fcrec")).injected();
+        assert_eq!(outcome.end, End::Exited(0));
+        let report = Command::new(&Built::find().tool).arg("report").arg(logs.path()).output();
+        String::from_utf8(report.expect("report").stdout).expect("text")
+    };
+    let malloc = report("for i in range(40): bytearray(10**7)").replace('\n', " ");
+    assert!(malloc.contains("were asked for with malloc, not with calloc: 381."), "{malloc}");
+    let calloc = report("for i in range(40): bytes(10**7)").replace('\n', " ");
+    assert!(!calloc.contains("not with calloc"), "{calloc}");
+}

@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use record::{upper_bound, Forward, LargeCounts, BUCKETS};
+use record::{upper_bound, Forward, Kind, LargeCounts, BUCKETS};
 
 use super::draw::{bytes, number, plain, unit};
-use super::stats::{large_calls, programs};
+use super::stats::{large_calls, lower_bound, programs};
 use super::Loaded;
 
 /// Below so many bytes nothing is worth a sentence.
@@ -14,6 +14,37 @@ const WORTH: u64 = 64 << 20;
 /// What the report comes down to. `clear_rate` measures how many bytes a second are cleared
 /// here in blocks of so many bytes; it is asked only if needed.
 pub fn advice(loaded: &Loaded, unicode: bool, clear_rate: impl FnOnce(u64) -> f64) -> Option<String> {
+    let said = [not_calloc(loaded), of_callocs(loaded, unicode, clear_rate)];
+    said.into_iter().flatten().reduce(|first, second| format!("{first} {second}"))
+}
+
+/// Says so where most large bytes are none that this library makes cheaper.
+fn not_calloc(loaded: &Loaded) -> Option<String> {
+    let large = |kind: Kind| {
+        loaded.processes.iter().fold(0u64, |sum, p| {
+            let rows = p.counts.kinds[kind as usize].buckets.iter().enumerate();
+            let rows = rows.filter(|(bucket, _)| lower_bound(*bucket) >= p.threshold);
+            rows.fold(sum, |sum, (_, row)| sum.saturating_add(row.bytes))
+        })
+    };
+    let all = Kind::ALL.iter().fold(0u64, |sum, kind| sum.saturating_add(large(*kind)));
+    let (kind, most) = Kind::ALL.iter().map(|kind| (*kind, large(*kind))).max_by_key(|(_, n)| *n)?;
+    let name = match kind {
+        Kind::Calloc => return None,
+        Kind::Aligned => "posix_memalign and its like",
+        _ => kind.name(),
+    };
+    (most >= WORTH && most > all / 2).then(|| {
+        format!(
+            "Most bytes of large requests were asked for with {name}, not with calloc: {} of {}. Such calls are passed on as \
+             they are, also where memset follows, as in Python's bytearray: only calloc gets faster.",
+            bytes(most),
+            bytes(all)
+        )
+    })
+}
+
+fn of_callocs(loaded: &Loaded, unicode: bool, clear_rate: impl FnOnce(u64) -> f64) -> Option<String> {
     let total = loaded.total();
     let best = best(loaded);
     let spared = best.as_ref().map_or(0, |b| b.large.avoided);
@@ -40,23 +71,23 @@ pub fn advice(loaded: &Loaded, unicode: bool, clear_rate: impl FnOnce(u64) -> f6
             said.push_str(&format!(" ({} % of the frees scanned)", significant(part)));
         }
     }
-    match (l.avoided >= WORTH, seen != 0) {
-        (true, looked) => {
-            // The middle of the bucket.
-            let rate = clear_rate(upper_bound(bucket) / 4 * 3);
-            let begin = if looked { "; an" } else { " came from reused memory: an" };
-            said.push_str(&format!(
-                "{begin} allocator that clears what it reuses would have cleared {} more, about {} (estimated: {}/s here and now).",
-                bytes(l.avoided),
-                seconds(l.avoided as f64 / rate),
-                bytes(rate as u64)
-            ));
-            Some(said)
-        }
-        // That much was written is no news.
-        (false, true) if seen >= WORTH && l.written < seen / 2 => Some(said + "."),
-        _ => None,
+    if l.avoided >= WORTH {
+        let also = if seen == 0 { " got" } else { "; they got" };
+        // What is below is not recorded. Who clears and who maps anew: see the README.
+        let glibc = if lower_bound(bucket) >= 32 << 20 { ", as glibc does by default," } else { "" };
+        // The middle of the bucket.
+        let rate = clear_rate(upper_bound(bucket) / 4 * 3);
+        return Some(format!(
+            "{said}{also} {} of reused memory that needed no clearing. An allocator that maps blocks of this size anew{glibc} \
+             has nothing to clear either, for the kernel zeroes each page that is touched; one that clears what it reuses would \
+             have spent about {} (estimated: {}/s here and now).",
+            bytes(l.avoided),
+            seconds(l.avoided as f64 / rate),
+            bytes(rate as u64)
+        ));
     }
+    // That much was written is no news.
+    (seen >= WORTH && l.written < seen / 2).then(|| said + ".")
 }
 
 struct Best<'a> {
@@ -178,16 +209,19 @@ mod tests {
         };
         assert_eq!(
             say(l).unwrap(),
-            "412 callocs of 64-128 MiB by python3 wrote 0.020 % of what they asked for; an allocator that clears what it \
-             reuses would have cleared 40.0 GiB more, about 10 s (estimated: 4.0 GiB/s here and now)."
+            "412 callocs of 64-128 MiB by python3 wrote 0.020 % of what they asked for; they got 40.0 GiB of reused memory that \
+             needed no clearing. An allocator that maps blocks of this size anew, as glibc does by default, has nothing to clear \
+             either, for the kernel zeroes each page that is touched; one that clears what it reuses would have spent about \
+             10 s (estimated: 4.0 GiB/s here and now)."
         );
         let sampled = say(LargeCounts { scanned: 103, ..l }).unwrap();
-        assert!(sampled.contains("asked for (25 % of the frees scanned); an"), "{sampled}");
+        assert!(sampled.contains("asked for (25 % of the frees scanned); they got"), "{sampled}");
         let unseen = say(LargeCounts { scanned: 0, untouched: 0, written: 0, ..l }).unwrap();
-        assert!(
-            unseen.starts_with("412 callocs of 64-128 MiB by python3 came from reused memory: an"),
-            "{unseen}"
-        );
+        assert!(unseen.starts_with("412 callocs of 64-128 MiB by python3 got 40.0 GiB of"), "{unseen}");
+        let mut smaller = loaded(LargeCounts::default());
+        smaller.processes[0].counts.large[24] = l;
+        let smaller = advice(&smaller, true, |_| 1e9).unwrap();
+        assert!(!smaller.contains("glibc"), "{smaller}");
         let fresh = say(LargeCounts { avoided: 0, ..l }).unwrap();
         assert!(fresh.ends_with("wrote 0.020 % of what they asked for."), "{fresh}");
     }
@@ -198,6 +232,25 @@ mod tests {
         let written =
             LargeCounts { fresh: 1, frees: 1, scanned: 1, written: 100 << 20, ..LargeCounts::default() };
         assert_eq!(say(written), None);
+    }
+
+    #[test]
+    fn most_is_not_calloc() {
+        let with = |malloc, calloc| {
+            let mut l = loaded(LargeCounts::default());
+            l.processes[0].threshold = 128 << 10;
+            let kinds = &mut l.processes[0].counts.kinds;
+            // Small ones do not count.
+            kinds[Kind::Malloc as usize].buckets[17] = Sum { count: 1 << 20, bytes: 100 << 30 };
+            kinds[Kind::Malloc as usize].buckets[24] = Sum { count: 100, bytes: malloc };
+            kinds[Kind::Calloc as usize].buckets[18] = Sum { count: 100, bytes: calloc };
+            advice(&l, true, |_| unreachable!())
+        };
+        assert_eq!(with(3 << 30, 3 << 30), None);
+        assert_eq!(with(60 << 20, 0), None);
+        assert!(with(3 << 30, 1 << 30).unwrap().starts_with(
+            "Most bytes of large requests were asked for with malloc, not with calloc: 3.0 GiB of 4.0 GiB. Such calls"
+        ));
     }
 
     #[test]

@@ -95,9 +95,14 @@ pub fn golden(name: &str, got: &str) {
 }
 
 fn without_rates(text: &str) -> String {
-    let Some((before, rest)) = text.split_once("more, about") else { return text.into() };
-    let Some((_, after)) = rest.split_once("now).") else { return text.into() };
-    format!("{before}more, about TIME (estimated: RATE here and now).{after}")
+    let find = || {
+        let spent = text.find("spent")?;
+        let from = spent + text[spent..].find("about")? + "about".len();
+        let to = from + text[from..].find("now).")? + "now).".len();
+        Some((from, to))
+    };
+    let Some((from, to)) = find() else { return text.into() };
+    format!("{} TIME (estimated: RATE here and now).{}", &text[..from], &text[to..])
 }
 
 /// The Python that has the packages that check formats. `scripts/test --setup` makes it.
