@@ -258,7 +258,7 @@ fn text(out: &mut dyn Write, d: &Diff, style: &Style) -> io::Result<()> {
     for r in &d.programs {
         let ([_, b, change], [_, calls, more]) = (cells(r.bytes, bytes), cells(r.calls, number));
         let program =
-            plain(r.program.as_deref().unwrap_or_default(), style.width.saturating_sub(60), style.unicode);
+            plain(r.program.as_deref().unwrap_or_default(), style.cut.saturating_sub(60), style.unicode);
         writeln!(out, "{change:>15}{b:>15}{more:>15}{calls:>13}  {program}")?;
     }
     Ok(())

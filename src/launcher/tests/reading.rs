@@ -103,3 +103,22 @@ fn a_sample_is_not_the_whole() {
     let row = markdown.lines().find(|l| l.starts_with("| ≤ 1 MiB | 400 | 0 | 0 ")).expect(&markdown);
     assert!(row.contains("| 1 in 4.0 | 80.0 MiB, about 320.0 MiB of all | "), "{row}");
 }
+
+/// Who pipes a report wants to find a command in it whole; COLUMNS says otherwise, also beyond what is drawn.
+#[test]
+fn a_pipe_cuts_nothing() {
+    let dir = two_records();
+    let last = "worker-\\u{fffd}\\u{e9} --job=1\\n2 a-long-argument-that-does-not-fit-into-the-line\n";
+    let report = |columns: Option<&str>| {
+        let mut command = command(dir.path(), "C", &["report", "."]);
+        columns.map(|n| command.env("COLUMNS", n));
+        output(&command.output().unwrap()).to_owned()
+    };
+    let widest = |text: &str| text.lines().map(|l| l.chars().count()).max().unwrap();
+    assert!(report(None).contains(last), "{}", report(None));
+    assert!(report(Some("300")).contains(last));
+    assert_eq!(widest(&report(Some("100"))), 100);
+    assert!(report(Some("100")).contains("..."));
+    // Nonsense counts as nothing.
+    assert_eq!(report(Some("x")).matches(last).count(), 1);
+}

@@ -70,8 +70,9 @@ pub fn run(args: &ReportArgs) -> ExitCode {
     let write = |out: &mut dyn Write| match args.format {
         Format::Text => {
             let mut style = Style::with(&io::stdout(), args.color);
-            if args.output.is_some() && args.color == Color::Auto {
-                style.color = false;
+            if args.output.is_some() {
+                style.cut = usize::MAX;
+                style.color &= args.color != Color::Auto;
             }
             render_text(out, &loaded, &style)?;
             if args.sites {

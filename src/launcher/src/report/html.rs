@@ -64,7 +64,7 @@ pub fn render_html(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
     let total = loaded.total();
     let data = serde_json::to_string(&data(loaded))?.replace('<', "\\u003c");
     let mut text = Vec::new();
-    render_text(&mut text, loaded, &Style { width: 100, unicode: true, color: false })?;
+    render_text(&mut text, loaded, &Style { width: 100, cut: usize::MAX, unicode: true, color: false })?;
     let sentence = advice(loaded, true, measured_clear_rate).unwrap_or_default();
     let mut rest = PAGE;
     // In the order of the page, each once: what was filled in is not searched again.

@@ -10,8 +10,10 @@ use clap::ValueEnum;
 /// How a table is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Columns.
+    /// Columns of what is drawn: bars, and sentences that are broken into lines.
     pub width: usize,
+    /// Columns after which names and commands are cut; `usize::MAX` where nobody looks at a line's end (pipes, files).
+    pub cut: usize,
     /// Block characters and the like, else ASCII alone.
     pub unicode: bool,
     /// Colours.
@@ -47,7 +49,8 @@ pub enum Ink {
 const WIDTHS: (usize, usize) = (72, 160);
 
 impl Style {
-    /// The style that fits `out`: the width of the terminal, 80 if it is none, and the characters of the locale.
+    /// The style that fits `out`: as wide as COLUMNS says or the terminal is, else 80 with nothing cut; and the characters of
+    /// the locale.
     pub fn of(out: &(impl AsFd + IsTerminal)) -> Self {
         Self::with(out, Color::Auto)
     }
@@ -56,10 +59,15 @@ impl Style {
     pub fn with(out: &(impl AsFd + IsTerminal), color: Color) -> Self {
         let terminal = out.is_terminal();
         let size = if terminal { rustix::termios::tcgetwinsize(out.as_fd()).ok() } else { None };
-        let width = size.map(|s| usize::from(s.ws_col)).filter(|w| *w != 0).unwrap_or(80);
         let var = |name: &str| env::var(name).ok();
+        let known = columns(var).or(size.map(|s| usize::from(s.ws_col)).filter(|w| *w != 0));
         Style {
-            width: width.clamp(WIDTHS.0, WIDTHS.1),
+            width: known.unwrap_or(80).clamp(WIDTHS.0, WIDTHS.1),
+            cut: match known {
+                Some(columns) => columns.max(WIDTHS.0),
+                None if terminal => 80,
+                None => usize::MAX,
+            },
             unicode: utf8(var),
             color: coloured(color, terminal, var),
         }
@@ -78,6 +86,11 @@ impl Style {
         };
         format!("{ansi}{text}{ansi:#}")
     }
+}
+
+/// The user's wish (POSIX, XBD 8.3), if it is a number and not zero.
+fn columns(var: impl Fn(&str) -> Option<String>) -> Option<usize> {
+    var("COLUMNS")?.parse().ok().filter(|n| *n != 0)
 }
 
 /// NO_COLOR counts if it is not empty (no-color.org).
@@ -114,6 +127,13 @@ mod tests {
         assert!(utf8(with(&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8"), ("LANG", "C")])));
         assert!(!utf8(with(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")])));
         assert!(!utf8(with(&[])));
+    }
+
+    #[test]
+    fn widths() {
+        assert_eq!(columns(with(&[("COLUMNS", "132")])), Some(132));
+        assert!(["", "0", "-1", "wide"].iter().all(|n| columns(with(&[("COLUMNS", n)])).is_none()));
+        assert_eq!(columns(with(&[])), None);
     }
 
     #[test]

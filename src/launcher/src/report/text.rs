@@ -114,7 +114,7 @@ fn threads(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<()
     head(out, style, "threads, by name")?;
     writeln!(out, "{:>15}{:>12}{:>15}  thread of program", "calls", "bytes", "frees")?;
     for (name, t) in all.iter().take(THREADS) {
-        let name = plain(name, style.width.saturating_sub(44), style.unicode);
+        let name = plain(name, style.cut.saturating_sub(44), style.unicode);
         writeln!(out, "{:>15}{:>12}{:>15}  {name}", number(t.calls), bytes(t.bytes), number(t.frees))?;
     }
     if let Some(more) = all.len().checked_sub(THREADS).filter(|n| *n != 0) {
@@ -152,7 +152,7 @@ fn processes(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<
             state => state,
         };
         let (calls, all) = (number(sum.count), bytes(sum.bytes));
-        let program = plain(&p.command(), style.width.saturating_sub(58), style.unicode);
+        let program = plain(&p.command(), style.cut.saturating_sub(58), style.unicode);
         writeln!(out, "{:>8}{calls:>15}{all:>12}{calloc:>12}  {ended:<9}{program}", p.pid)?;
     }
     if more != 0 {
@@ -173,7 +173,7 @@ fn by_program(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result
     for (name, p) in list.iter().take(TOP) {
         let (sum, calloc) = (total_of(&p.counts), p.counts.kinds[Kind::Calloc as usize].total().bytes);
         write!(out, "{:>8}{:>15}{:>12}", number(p.records), number(sum.count), bytes(sum.bytes))?;
-        let name = plain(name, style.width.saturating_sub(49), style.unicode);
+        let name = plain(name, style.cut.saturating_sub(49), style.unicode);
         writeln!(out, "{:>12}  {name}", bytes(calloc))?;
     }
     if let Some(more) = list.len().checked_sub(TOP).filter(|n| *n != 0) {

@@ -48,7 +48,7 @@ pub fn render_sites(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::
                 writeln!(out, "{:>31}  {more} more", "from")?;
             }
         }
-        writeln!(out, "{:>31}  {}", "in", plain(program, style.width.saturating_sub(33), style.unicode))?;
+        writeln!(out, "{:>31}  {}", "in", plain(program, style.cut.saturating_sub(33), style.unicode))?;
     }
     if let Some(more) = sites.len().checked_sub(TOP).filter(|n| *n != 0) {
         writeln!(out, "{:>31}  more", number(more as u64))?;
@@ -83,7 +83,7 @@ fn notes(out: &mut dyn Write, p: &Profile, style: &Style) -> io::Result<()> {
     }
     for (path, why) in &p.problems {
         let path = if path.is_empty() { "?" } else { path };
-        let path = plain(path, style.width.max(40), style.unicode);
+        let path = plain(path, style.cut.max(40), style.unicode);
         writeln!(out, "no names from {path}: {why}")?;
     }
     Ok(())
@@ -99,7 +99,7 @@ fn named(place: &Place, style: &Style, column: usize) -> String {
             None => format!("  {file}"),
         });
     }
-    plain(&text, style.width.saturating_sub(column).max(20), style.unicode)
+    plain(&text, style.cut.saturating_sub(column).max(20), style.unicode)
 }
 
 /// Says that there is something to see in these files, if there is.

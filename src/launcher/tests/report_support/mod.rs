@@ -19,7 +19,7 @@ pub fn fastcalloc(dir: &Path, locale: &str, args: &[&str]) -> Output {
 pub fn command(dir: &Path, locale: &str, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fastcalloc"));
     command.current_dir(dir).args(args).env("LC_ALL", locale);
-    ["LC_CTYPE", "LANG", "NO_COLOR", "TERM"].iter().for_each(|name| {
+    ["LC_CTYPE", "LANG", "NO_COLOR", "TERM", "COLUMNS"].iter().for_each(|name| {
         command.env_remove(name);
     });
     command
