@@ -122,3 +122,37 @@ fn a_pipe_cuts_nothing() {
     // Nonsense counts as nothing.
     assert_eq!(report(Some("x")).matches(last).count(), 1);
 }
+
+/// Sizes, touched bytes and sites of one process: by name, argument or pid, in every format.
+#[test]
+fn one_process() {
+    let dir = two_records();
+    let run = |wanted: &str, format: &str| {
+        fastcalloc(dir.path(), "C", &["report", &format!("--process={wanted}"), "--format", format, "."])
+    };
+    for (wanted, pid) in [("python3", 4711), ("4712", 4712), ("--job=1", 4712), ("worker", 4712)] {
+        let json: serde_json::Value = serde_json::from_str(output(&run(wanted, "json"))).unwrap();
+        let pids: Vec<_> = json["processes"].as_array().unwrap().iter().map(|p| p["pid"].clone()).collect();
+        assert_eq!(pids, [pid], "{wanted}");
+    }
+    for format in ["text", "jsonl", "openmetrics", "markdown", "html"] {
+        let out = run("worker", format);
+        assert!(output(&out).contains("worker") && !output(&out).contains("python3"), "{format}");
+    }
+    let (text, folded) = (run("python3", "text"), run("python3", "folded"));
+    assert!(
+        output(&text).ends_with("\n  fastcalloc report --sites --process=python3 .\n"),
+        "{}",
+        output(&text)
+    );
+    assert!(output(&folded).starts_with("python3;"));
+    let none = run("4711x", "text");
+    assert_eq!(none.status.code(), Some(1));
+    assert_eq!(
+        report_support::text(&none.stderr),
+        "fastcalloc: no process matches --process 4711x; there are python3 (4711), worker-\u{fffd}\u{e9} (4712)\n"
+    );
+    // In none of its frames is there a Python function, though it runs in python3.
+    let sites = fastcalloc(dir.path(), "C", &["report", "--sites", "--process", "4711", "."]);
+    assert!(output(&sites).contains("PYTHONPERFSUPPORT=1"), "{}", output(&sites));
+}

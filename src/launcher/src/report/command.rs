@@ -6,7 +6,9 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
+use super::draw::plain;
 use super::output::deliver;
+use super::stats::by_bytes;
 use super::{
     load_paths, render_html, render_json, render_jsonl, render_markdown, render_openmetrics, render_text,
     Color, Loaded, Style, EXTENSION,
@@ -25,6 +27,9 @@ pub struct ReportArgs {
     /// Write to FILE, which is replaced as a whole
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Show only processes whose program or arguments contain NAME; a number is a process id
+    #[arg(long, value_name = "NAME|PID")]
+    process: Option<String>,
     /// When to use colours in text
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
     color: Color,
@@ -56,8 +61,12 @@ enum Format {
 /// Shows what can be read on stdout and says on stderr what cannot. Status 1 if anything could not.
 #[must_use]
 pub fn run(args: &ReportArgs) -> ExitCode {
-    let loaded = load_paths(&args.paths);
+    let mut loaded = load_paths(&args.paths);
     if !complete(&loaded) {
+        return ExitCode::FAILURE;
+    }
+    if let Err(said) = args.process.as_deref().map_or(Ok(()), |wanted| choose(&mut loaded, wanted)) {
+        complain(&said);
         return ExitCode::FAILURE;
     }
     let of_sites = matches!(args.format, Format::Folded | Format::Pprof);
@@ -78,7 +87,7 @@ pub fn run(args: &ReportArgs) -> ExitCode {
             if args.sites {
                 return sites::render_sites(out, &loaded, &style);
             }
-            sites::hint(out, &loaded, &args.paths)
+            sites::hint(out, &loaded, &args.paths, args.process.as_deref())
         }
         Format::Json => render_json(out, &loaded),
         Format::Jsonl => render_jsonl(out, &loaded),
@@ -95,6 +104,28 @@ pub fn run(args: &ReportArgs) -> ExitCode {
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
+}
+
+/// Keeps the processes that are `wanted`.
+///
+/// # Errors
+/// What there is instead, if there is none.
+fn choose(loaded: &mut Loaded, wanted: &str) -> Result<(), String> {
+    let all = std::mem::take(&mut loaded.processes);
+    let pid = wanted.parse::<u32>().ok();
+    let (chosen, others): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|p| pid.map_or_else(|| p.command().contains(wanted), |pid| p.pid == pid));
+    loaded.processes = chosen;
+    if !loaded.processes.is_empty() {
+        return Ok(());
+    }
+    let mut names: Vec<_> = by_bytes(&others).into_iter().map(|(_, p)| (p.program(), p.pid)).collect();
+    let more = names.len().saturating_sub(FIRST);
+    names.truncate(FIRST);
+    let names: Vec<_> =
+        names.iter().map(|(name, pid)| format!("{} ({pid})", plain(name, 40, true))).collect();
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    Err(format!("no process matches --process {wanted}; there are {}{more}", names.join(", ")))
 }
 
 /// Problems that are told one by one: thousands would hide the rest.

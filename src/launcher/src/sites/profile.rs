@@ -20,6 +20,8 @@ pub struct Profile {
     pub cut: u64,
     /// Estimated calls and bytes of samples that were not kept.
     pub lost: Sum,
+    /// Does a process run Python code, and no function of it has a name?
+    pub nameless_python: bool,
     /// Files in which nothing could be looked up, and why.
     pub problems: BTreeMap<String, String>,
 }
@@ -42,16 +44,26 @@ pub fn profile(loaded: &Loaded) -> Profile {
         all.samples = all.samples.saturating_add(stacks.samples);
         all.cut = all.cut.saturating_add(stacks.cut);
         all.lost.merge(&scaled(stacks.lost));
+        let (mut interpreter, mut named) = (false, false);
         for stack in &stacks.stacks {
             let frames = resolver.stack(process, stacks, stack);
+            interpreter |= frames.iter().any(in_interpreter);
+            named |= frames.iter().flat_map(|f| &f.places).any(|p| p.python);
             let sum = sums.entry((process.program().to_owned(), frames)).or_default();
             sum.merge(&scaled((stack.calls, stack.bytes)));
         }
+        all.nameless_python |= interpreter && !named;
     }
     all.stacks = sums.into_iter().map(|((program, frames), sum)| (program, frames, sum)).collect();
     all.stacks.sort_by(|a, b| (b.2.bytes, b.2.count, &a.0, &a.1).cmp(&(a.2.bytes, a.2.count, &b.0, &b.1)));
     all.problems = resolver.problems;
     all
+}
+
+/// Is it in a program or library of Python's (`python3.12`, `libpython3.12.so.1.0`)?
+fn in_interpreter(frame: &Frame) -> bool {
+    let file = frame.module.as_ref().and_then(|(path, _)| path.rsplit('/').next()).unwrap_or_default();
+    file.strip_prefix("lib").unwrap_or(file).starts_with("python")
 }
 
 impl Profile {

@@ -78,8 +78,13 @@ fn notes(out: &mut dyn Write, p: &Profile, style: &Style) -> io::Result<()> {
             out,
             "of the callers of Python functions only Python functions are shown; `--format folded` has all"
         )?;
-    } else if p.stacks.iter().any(|(program, ..)| program.starts_with("python")) {
-        writeln!(out, "for Python functions run it with `python -X perf` (Python 3.12 or later)")?;
+    }
+    if p.nameless_python {
+        writeln!(
+            out,
+            "Python functions have no names here: run it with `python -X perf`, or where others start Python with\n\
+             PYTHONPERFSUPPORT=1 in the environment (Python 3.12 or later)"
+        )?;
     }
     for (path, why) in &p.problems {
         let path = if path.is_empty() { "?" } else { path };
@@ -102,18 +107,31 @@ fn named(place: &Place, style: &Style, column: usize) -> String {
     plain(&text, style.cut.saturating_sub(column).max(20), style.unicode)
 }
 
-/// Says that there is something to see in these files, if there is.
+/// Says that there is something to see in these files, if there is. `process` is the choice of `--process`.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn hint(out: &mut dyn Write, loaded: &Loaded, paths: &[PathBuf]) -> io::Result<()> {
-    let samples: u64 = loaded.processes.iter().filter_map(|p| p.stacks.as_deref()).map(|s| s.samples).sum();
+pub fn hint(
+    out: &mut dyn Write,
+    loaded: &Loaded,
+    paths: &[PathBuf],
+    process: Option<&str>,
+) -> io::Result<()> {
+    let stacks = || loaded.processes.iter().filter_map(|p| p.stacks.as_deref());
+    let (samples, calls) = stacks().fold((0u64, 0u64), |(samples, calls), s| {
+        let whole = s.samples.saturating_mul(s.every.max(1));
+        (samples.saturating_add(s.samples), calls.saturating_add(whole))
+    });
     if samples == 0 {
         return Ok(());
     }
+    let of = if calls == samples { String::new() } else { format!(" of about {}", number(calls)) };
     let samples = plural(samples, "large calloc", "large callocs");
-    writeln!(out, "\nof {samples} the call stack was sampled; to see where they come from:")?;
+    writeln!(out, "\nthe call stack of {samples}{of} was sampled;\nto see where they come from:")?;
     write!(out, "  fastcalloc report --sites")?;
+    if let Some(process) = process {
+        write!(out, " {}", quote(&format!("--process={process}")))?;
+    }
     for path in paths {
         write!(out, " {}", quote(path))?;
     }
