@@ -156,3 +156,47 @@ fn one_process() {
     let sites = fastcalloc(dir.path(), "C", &["report", "--sites", "--process", "4711", "."]);
     assert!(output(&sites).contains("PYTHONPERFSUPPORT=1"), "{}", output(&sites));
 }
+
+/// Every column, event and reason is explained in the help, and the documentation has the same words.
+#[test]
+fn a_legend() {
+    let dir = sampled();
+    let out = fastcalloc(dir.path(), "C", &["report", "--help"]);
+    let help = output(&out);
+    let (_, legend) = help.split_once("\nWhat the report says").unwrap();
+    let names = Event::ALL.iter().map(|e| e.name()).chain(Forward::ALL.iter().map(|f| f.name()));
+    let columns = [
+        "%",
+        "size of",
+        "fresh",
+        "reused",
+        "forwarded",
+        "clearing avoided",
+        "cleared",
+        "scanned",
+        "untouched",
+    ];
+    let more = [
+        "only read",
+        "written",
+        "about",
+        "at most",
+        "exact",
+        "threads",
+        "events",
+        "ended",
+        "vanished",
+        "failed",
+    ];
+    for name in names.chain(columns).chain(more) {
+        let defined = |l: &str| {
+            l.trim_start().starts_with(name)
+                || l.contains(&format!(", {name}  "))
+                || l.contains(&format!("{name}:"))
+        };
+        assert!(legend.lines().any(defined), "{name} is not explained in:\n{legend}");
+    }
+    assert!(legend.lines().all(|l| l.chars().count() <= 80), "{legend}");
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/report.md");
+    assert!(fs::read_to_string(docs).unwrap().contains(legend.trim_end()));
+}

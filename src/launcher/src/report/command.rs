@@ -15,8 +15,12 @@ use super::{
 };
 use crate::sites;
 
+/// What every column means.
+const LEGEND: &str = include_str!("legend.txt");
+
 /// Show what was recorded
 #[derive(Args, Debug)]
+#[command(after_long_help = LEGEND, after_help = "`fastcalloc report --help` says what every column means.")]
 pub struct ReportArgs {
     /// Record files, merged files, and directories with *.fcrec and *.fcrecs files
     #[arg(required = true, value_name = "FILE|DIR")]
