@@ -37,7 +37,8 @@ pub fn render_text(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::R
     sizes(out, loaded, style)?;
     threads(out, loaded, style)?;
     events(out, &total)?;
-    processes(out, loaded, style)
+    processes(out, loaded, style)?;
+    writeln!(out, "\nwhat the columns mean: fastcalloc report --help")
 }
 
 /// How many of what, in a line.
