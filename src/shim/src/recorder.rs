@@ -3,7 +3,7 @@
 use core::ffi::CStr;
 use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicUsize};
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 
 use crate::sites::Registers;
 use pal::Pal;
@@ -33,6 +33,10 @@ pub struct Recorder {
     threshold: AtomicUsize,
     /// Large blocks freed.
     frees: AtomicUsize,
+    /// What a block may have beyond the bytes that were asked for: the rest of its last page. 0 without a record.
+    rest: AtomicUsize,
+    /// Bit k: of the callocs of 2^k bytes, or more by less than `rest`, the last was of more.
+    above: AtomicU64,
     /// The fork that the record belongs to, counted by the allocator.
     generation: AtomicUsize,
     sampler: Sampler,
@@ -46,6 +50,8 @@ impl Recorder {
             pattern: AtomicPtr::new(null_mut()),
             threshold: AtomicUsize::new(0),
             frees: AtomicUsize::new(0),
+            rest: AtomicUsize::new(0),
+            above: AtomicU64::new(0),
             generation: AtomicUsize::new(0),
             sampler: Sampler::new(),
         }
@@ -57,6 +63,7 @@ impl Recorder {
         let _ = pal.fork_state();
         self.sampler.start(sites);
         self.threshold.store(options.threshold, Relaxed);
+        self.rest.store(pal.page_size() - HEADER, Relaxed);
         self.pattern.store(pattern.as_ptr() as *mut u8, Relaxed);
         self.make(pattern)
     }
@@ -103,9 +110,7 @@ impl Recorder {
         bytes: usize,
     ) {
         record.large_live(0, bytes as u64);
-        // A block ends with a page. What was asked for began in its last one: so that a power of two stands in its own row,
-        // and not for the header's sake in the next. What exceeds one by less than a page stands there, too.
-        let bytes = bytes.saturating_sub(large.pal().page_size() - HEADER);
+        let bytes = self.requested(bytes);
         record.large_freed(bytes);
         let number = self.frees.fetch_add(1, Relaxed);
         if number >= ALL && !number.is_multiple_of(SAMPLE) {
@@ -118,6 +123,31 @@ impl Recorder {
             record.touched(large.pal().thread(), bytes, untouched as u64, read as u64, written as u64);
             record.scan_took(bytes, large.pal().nanoseconds().saturating_sub(began));
         }
+    }
+
+    /// Notes on which side of a power of two the request for a block was. The block does not tell: it has whole pages, and is
+    /// as large for both.
+    fn note(&self, requested: usize, usable: usize) {
+        let least = usable.saturating_sub(self.rest.load(Relaxed));
+        let bit = 1u64.wrapping_shl(least.trailing_zeros());
+        let (is, was) = (requested > least, self.above.load(Relaxed) & bit != 0);
+        if !least.is_power_of_two() || is == was {
+            return;
+        }
+        if is {
+            self.above.fetch_or(bit, Relaxed);
+        } else {
+            self.above.fetch_and(!bit, Relaxed);
+        }
+    }
+
+    /// A size of the row in which the calloc of a block with `usable` bytes was counted; where both sides of a power of two are
+    /// in use, that of the last one.
+    fn requested(&self, usable: usize) -> usize {
+        let least = usable.saturating_sub(self.rest.load(Relaxed));
+        let bit = 1u64.wrapping_shl(least.trailing_zeros());
+        let above = least.is_power_of_two() && self.above.load(Relaxed) & bit != 0;
+        least.saturating_add(usize::from(above))
     }
 
     /// The program has run its exit handlers.
@@ -169,6 +199,7 @@ impl Recorder {
         let calloc = LargeCalloc { bytes, served, avoided, cleared: given.cleared as u64 };
         self.large(record, thread, &calloc, entry);
         record.large_live(usable as u64, 0);
+        self.note(bytes, usable);
     }
 
     /// Counts a calloc that goes to the next allocator, if it is a large one.

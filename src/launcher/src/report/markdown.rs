@@ -69,7 +69,8 @@ pub fn render_markdown(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
             "written",
         ];
         table(out, &heads)?;
-        for i in (0..BUCKETS).filter(|i| large_calls(&total.large[*i]) != 0) {
+        let has = |l: &LargeCounts| large_calls(l) != 0 || l.frees != 0;
+        for i in (0..BUCKETS).filter(|i| has(&total.large[*i])) {
             let l = &total.large[i];
             let mut cells = vec![bucket(i, true)];
             cells.extend([l.fresh, l.reused, l.forwarded].map(number));
