@@ -64,11 +64,15 @@ pub fn load_paths<P: AsRef<Path>>(paths: &[P]) -> Loaded {
     loader.finish()
 }
 
+/// Device, inode, time of the last change, length. The inode alone does not tell a file: while others fold, the merged file may get
+/// that of a record which was read and has gone.
+type Identity = (u64, u64, (i64, i64), u64);
+
 /// Gathers records.
 #[derive(Default)]
 pub struct Loader {
     loaded: Loaded,
-    files: HashSet<(u64, u64)>,
+    files: HashSet<Identity>,
     known: HashMap<Key, usize>,
 }
 
@@ -138,7 +142,8 @@ impl Loader {
                 "not a regular file; give record files or directories that hold them",
             ));
         }
-        if !self.files.insert((meta.dev(), meta.ino())) {
+        let changed = (meta.ctime(), meta.ctime_nsec());
+        if !self.files.insert((meta.dev(), meta.ino(), changed, meta.len())) {
             return Ok(());
         }
         let mut bytes = Vec::with_capacity(meta.len().min(MAX_BYTES) as usize);
@@ -216,5 +221,34 @@ fn remedy(e: &Error) -> &'static str {
         Error::Version(_) => "use the fastcalloc that came with the library that made it",
         Error::Truncated { .. } => "copy it again, the whole of it",
         _ => "get an undamaged copy, or record again",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::testing::record;
+
+    /// As where the merged file gets the inode of a record that was just folded into it.
+    #[test]
+    fn another_file_of_the_same_inode() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.fcrec");
+        let mut loader = Loader::default();
+        fs::write(&path, record(1)).unwrap();
+        loader.path(&path);
+        loader.path(&path);
+        let both: Vec<Process> = loader.loaded.processes.iter().cloned().chain([second()]).collect();
+        let mut merged = Vec::new();
+        merged::write(&mut merged, both.iter()).unwrap();
+        fs::write(&path, merged).unwrap();
+        loader.path(&path);
+        assert_eq!(loader.finish().processes.len(), 2);
+    }
+
+    fn second() -> Process {
+        let mut bytes = record(1);
+        bytes[32] = 2; // the process id
+        Process::new(Path::new("b.fcrec"), &parse(&bytes).unwrap())
     }
 }
