@@ -1,7 +1,8 @@
 //! Never a hog: what is retained, and what happens at the limits.
 
 use rustix::process::Resource;
-use shim_tests::{c_program, Run};
+use shim_tests::{c_program, Built, Run};
+use std::process::Command;
 
 const GIB: u64 = 1 << 30;
 
@@ -51,4 +52,38 @@ fn programs_under_little() {
     for program in ["basic", "errno", "zero_null"] {
         Run::new(c_program(program, &[])).limit(Resource::As, 100 << 20).twice();
     }
+}
+
+/// Runs a line of bash in which `$run` is the launcher.
+fn launched(line: &str) -> (Option<i32>, String) {
+    let out = Command::new("bash")
+        .args(["-c", line])
+        .env("run", &Built::find().launcher)
+        .env_remove("LD_PRELOAD")
+        .output();
+    let out = out.expect("bash");
+    (out.status.code(), String::from_utf8(out.stderr).expect("UTF-8"))
+}
+
+#[test]
+fn without_room_for_files_the_library_is_found_alive() {
+    let program = c_program("basic", &[]);
+    let basic = program.display();
+    let full = "mount -t tmpfs -o size=8k none /mnt && export TMPDIR=/mnt && ! head -c 100000 /dev/zero 2>/dev/null >/mnt/full";
+    for (room, reason) in [
+        (format!("ulimit -f 0; exec \"$run\" -v {basic}"), "File too large"),
+        (format!("exec unshare -m bash -c '{full}; exec \"$run\" -v {basic}'"), "No space left"),
+    ] {
+        let (status, said) = launched(&room);
+        assert_eq!(status, Some(0), "{said}");
+        assert!(said.contains("the library came alive 1 time(s)") && !said.contains("never"), "{said}");
+        // A record needs room; that there is none is said once by the library and once in the end.
+        let (status, said) = launched(&room.replace(" -v ", " --stats "));
+        assert_eq!(status, Some(0), "{said}");
+        assert!(said.contains(reason) && said.contains("at least 1 process(es) left no record"), "{said}");
+        assert!(!said.contains("never"), "{said}");
+    }
+    // Not even what is said can be written: neither the program nor the launcher dies of that.
+    let line = format!("x=$(mktemp); ulimit -f 0; \"$run\" --stats bash -c '{basic} && exit 7' 2>\"$x\"; s=$?; rm \"$x\"; exit $s");
+    assert_eq!(launched(&line), (Some(7), String::new()));
 }

@@ -107,6 +107,14 @@ fn the_library_says_that_it_is_alive() {
         let alive = format!("FASTCALLOC_ALIVE={}", link.path().join("link").display());
         passes(mac, &["--env", &alive, "threshold"]);
         assert_eq!(std::fs::read(file.path()).unwrap(), b"..", "a link is not followed");
+        // Where a byte would raise a signal, the time of the file must do.
+        let (file, alive) = (tempfile::NamedTempFile::new().unwrap(), |path: &std::path::Path| {
+            format!("FASTCALLOC_ALIVE={}", path.display())
+        });
+        file.as_file().set_modified(std::time::UNIX_EPOCH).unwrap();
+        passes(mac, &["--no-files", "--env", &alive(file.path()), "threshold"]);
+        let metadata = file.as_file().metadata().unwrap();
+        assert!(metadata.len() == 0 && metadata.modified().unwrap() > std::time::UNIX_EPOCH);
     }
 }
 

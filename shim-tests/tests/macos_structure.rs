@@ -24,7 +24,7 @@ const REPLACED: [&str; 9] = [
 ];
 
 /// All that the library may ask of libSystem, beside what it replaces. `dlsym` is not among it: it finds replacements.
-const ASKED: [&str; 45] = [
+const ASKED: [&str; 47] = [
     "__NSGetArgc",
     "__NSGetArgv",
     "__NSGetEnviron",
@@ -39,6 +39,7 @@ const ASKED: [&str; 45] = [
     "_close$NOCANCEL",
     "_fcntl",
     "_ftruncate",
+    "_futimens",
     "_gethostname",
     "_getpagesize",
     "_getpid",
@@ -46,6 +47,7 @@ const ASKED: [&str; 45] = [
     "_getrlimit",
     "_getuid",
     "_issetugid",
+    "_lseek",
     "_mach_task_self_",
     "_mach_vm_copy",
     "_mach_vm_region_recurse",

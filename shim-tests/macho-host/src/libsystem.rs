@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_uint, c_void, CString};
 use std::io::Write;
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
 use crate::kernel;
 use crate::libmalloc::{self, exports as malloc, FORCE_LOCK, FORCE_UNLOCK, REINIT_LOCK};
@@ -19,6 +19,9 @@ thread_local! { static ERRNO: Cell<c_int> = const { Cell::new(0) }; }
 /// Bytes that images cleared through memset and bzero.
 pub static CLEARED: AtomicUsize = AtomicUsize::new(0);
 static ENVIRON: AtomicPtr<*const c_char> = AtomicPtr::new(std::ptr::null_mut());
+
+/// No file may have any size.
+pub static NO_FILES: AtomicBool = AtomicBool::new(false);
 
 /// errno of this thread, in Darwin's numbers.
 pub fn set_errno(errno: c_int) {
@@ -120,9 +123,11 @@ unsafe extern "C" fn vm_copy(task: c_uint, from: u64, len: u64, to: u64) -> c_in
     c_int::from(!kernel::copy(from as usize, len as usize, to as usize))
 }
 
-unsafe extern "C" fn getrlimit(_: c_int, to: *mut [u64; 2]) -> c_int {
-    // SAFETY: the caller's structure. RLIM_INFINITY of sys/resource.h.
-    unsafe { to.write([i64::MAX as u64; 2]) };
+/// No limit (RLIM_INFINITY of sys/resource.h), but that on the size of files (1) where `--no-files` says so.
+unsafe extern "C" fn getrlimit(what: c_int, to: *mut [u64; 2]) -> c_int {
+    let limit = if what == 1 && NO_FILES.load(Relaxed) { 0 } else { i64::MAX as u64 };
+    // SAFETY: the caller's structure.
+    unsafe { to.write([limit; 2]) };
     0
 }
 
@@ -137,6 +142,15 @@ unsafe extern "C" fn getpagesize() -> c_int {
 
 unsafe extern "C" fn issetugid() -> c_int {
     0
+}
+
+/// Dies of SIGXFSZ where macOS does.
+unsafe extern "C" fn write(fd: c_int, from: *const c_void, len: usize) -> isize {
+    // SAFETY: moves nothing.
+    let is_file = unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) } >= 0;
+    assert!(!(is_file && NO_FILES.load(Relaxed)), "SIGXFSZ");
+    // SAFETY: as asked.
+    unsafe { libc::write(fd, from, len) }
 }
 
 unsafe extern "C" fn memset(to: *mut c_void, byte: c_int, len: usize) -> *mut c_void {
@@ -255,6 +269,7 @@ exports! {
     "_free" = malloc::free,
     "_ftruncate" = libc::ftruncate,
     "_gethostname" = libc::gethostname,
+    "_futimens" = libc::futimens,
     "_getpagesize" = getpagesize,
     "_getpid" = libc::getpid,
     "_getppid" = libc::getppid,
@@ -263,6 +278,7 @@ exports! {
     "_issetugid" = issetugid,
     "_mach_vm_copy" = vm_copy,
     "_mach_vm_region_recurse" = region_recurse,
+    "_lseek" = libc::lseek,
     "_madvise" = madvise,
     "_malloc" = malloc::malloc,
     "_malloc_default_zone" = malloc::malloc_default_zone,
@@ -299,7 +315,7 @@ exports! {
     "_realloc" = malloc::realloc,
     "_strlen" = libc::strlen,
     "_unlink" = libc::unlink,
-    "_write" = libc::write,
+    "_write" = write,
     "dyld_stub_binder" = dyld_stub_binder,
     // Not libSystem's: what the test image asks of its host.
     "_host_compress" = compress,

@@ -9,6 +9,7 @@
 //!   --typed          has malloc_type_* (14 and later)
 //!   --zero yes|unknown|refused   what MADV_ZERO does (yes)
 //!   --no-mincore     mincore fails
+//!   --no-files       the limit on file size is 0
 //!   --ring N         entries of the large cache, each up to N * 8 MiB (16)
 //!   --env NAME=VALUE for the images
 //!   --late           the shim's initialisers run after the first test
@@ -69,6 +70,7 @@ fn options() -> Result<Options, String> {
             "--walk" => options.release.walk13 = value()? == "13",
             "--typed" => options.release.typed = true,
             "--no-mincore" => options.no_mincore = true,
+            "--no-files" => libsystem::NO_FILES.store(true, Relaxed),
             "--late" => options.late = true,
             "--env" => options.environment.push(value()?),
             "--ring" => {

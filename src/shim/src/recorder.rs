@@ -247,11 +247,14 @@ fn name(record: &Record, thread: usize) {
     record.name(thread, &os::thread_name());
 }
 
-/// Says that the library came alive: a byte at the end of the launcher's file, if that still exists.
+/// Says that the library came alive: a byte at the end of the launcher's file, if that still exists. Where a full disk or a
+/// limit on file size takes no byte, the file's time of change says that somebody was there.
 pub fn say_alive(path: &CStr) {
     let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     if let Ok(fd) = file::open(path, flags, 0) {
-        let _ = file::write(fd.raw(), b".");
+        if file::write(fd.raw(), b".").is_err() {
+            file::touch(&fd);
+        }
     }
 }
 

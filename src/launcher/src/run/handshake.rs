@@ -1,10 +1,12 @@
 //! How the launcher learns whether the library came alive: each process in which it starts appends one byte to a file
-//! that only this run knows. Depends on tempfile.
+//! that only this run knows. Where there is no room for a byte (a full disk, a limit on file size) it changes the time of
+//! the file instead. Depends on tempfile.
 
 use std::fs::{set_permissions, Permissions};
 use std::io::{Error, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use tempfile::{Builder, TempDir, TempPath};
 
@@ -23,6 +25,8 @@ pub const ALIVE: &str = "FASTCALLOC_ALIVE";
 pub struct Handshake {
     // Fields are dropped in this order.
     alive: TempPath,
+    /// The time of the file as long as nobody was there.
+    untouched: SystemTime,
     records: Option<TempDir>,
     directory: TempDir,
     shared: bool,
@@ -58,12 +62,16 @@ impl Handshake {
             Builder::new().prefix("fastcalloc-run.").permissions(private.clone()).tempdir_in(parent)?;
         // Again, and not by umask, which belongs to the program and may take away our own rights.
         set_permissions(&directory, private)?;
-        let alive = Builder::new().prefix("alive.").rand_bytes(16).tempfile_in(&directory)?.into_temp_path();
+        let file = Builder::new().prefix("alive.").rand_bytes(16).tempfile_in(&directory)?;
+        // Long ago, because clocks of files are coarse.
+        let _ = file.as_file().set_modified(UNIX_EPOCH);
+        let untouched = file.as_file().metadata()?.modified()?;
+        let alive = file.into_temp_path();
         set_permissions(&alive, Permissions::from_mode(if shared { 0o666 } else { 0o600 }))?;
         if shared {
             set_permissions(&directory, Permissions::from_mode(0o711))?;
         }
-        Ok(Handshake { alive, records: None, directory, shared })
+        Ok(Handshake { alive, untouched, records: None, directory, shared })
     }
 
     /// The file for [`ALIVE`]. Absolute.
@@ -81,12 +89,13 @@ impl Handshake {
         Ok(self.records.insert(made).path().to_owned())
     }
 
-    /// In how many processes the library has started so far.
+    /// In how many processes the library has started so far; at least, where not all of them had room to say so.
     ///
     /// # Errors
     /// The system's, as when a program has removed the file.
     pub fn count(&self) -> Result<u64, Error> {
-        Ok(self.alive.symlink_metadata()?.len())
+        let file = self.alive.symlink_metadata()?;
+        Ok(file.len().max(u64::from(file.modified()? != self.untouched)))
     }
 }
 
@@ -100,6 +109,10 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let mut made = Handshake::under(root.path()).unwrap();
         assert_eq!(made.count().unwrap(), 0);
+        let opened = std::fs::OpenOptions::new().append(true).open(made.file()).unwrap();
+        assert_eq!(made.count().unwrap(), 0);
+        opened.set_modified(SystemTime::now()).unwrap();
+        assert_eq!(made.count().unwrap(), 1);
         std::fs::OpenOptions::new().append(true).open(made.file()).unwrap().write_all(b"xyz").unwrap();
         assert_eq!(made.count().unwrap(), 3);
         let records = made.records().unwrap();

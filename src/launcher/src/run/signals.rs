@@ -11,10 +11,11 @@ use super::system;
 
 /// Signals whose disposition the launcher changes for itself, and to what.
 ///
-/// SIGPIPE would end the launcher when it prints. An ignored SIGCHLD would lose the program's status. The stop signals
-/// must work when [`stop_like`] uses them.
-const CHANGED: [(c_int, libc::sighandler_t); 5] = [
+/// SIGPIPE and SIGXFSZ would end the launcher when it prints, into a pipe that is closed or a file beyond `ulimit -f`. An
+/// ignored SIGCHLD would lose the program's status. The stop signals must work when [`stop_like`] uses them.
+const CHANGED: [(c_int, libc::sighandler_t); 6] = [
     (libc::SIGPIPE, libc::SIG_IGN),
+    (libc::SIGXFSZ, libc::SIG_IGN),
     (libc::SIGCHLD, libc::SIG_DFL),
     (libc::SIGTSTP, libc::SIG_DFL),
     (libc::SIGTTIN, libc::SIG_DFL),

@@ -23,7 +23,7 @@ pub fn explain(steps: &[Step], library: &Path, ours: &Result<Elf, String>) -> Op
 pub fn unexplained(steps: &[Step]) -> String {
     let name = steps.last().map_or_else(|| "the program".into(), |s| show(&s.path));
     format!(
-        "{name} should load it, but {PRELOAD} was dropped on the way, no allocation function was called, or the temporary directory took no report (is it full?)"
+        "{name} should load it, but {PRELOAD} was dropped on the way, or no allocation function was called"
     )
 }
 

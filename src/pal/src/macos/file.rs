@@ -41,19 +41,38 @@ pub fn open(path: &CStr, flags: c_int, mode: u32) -> Result<Fd, c_int> {
     tried(|| unsafe { libc::open(path.as_ptr(), flags, mode) }).map(Fd)
 }
 
-/// Writes to a descriptor given by number; what the system does not take at once is lost.
-pub fn write(fd: usize, from: &[u8]) -> Option<usize> {
+/// Writes to a descriptor given by number; what the system does not take at once is lost. Nothing is written to a file where
+/// its size is limited: beyond the limit that would raise a signal (setrlimit(2)), and in any thread.
+pub fn write(fd: usize, from: &[u8]) -> Result<usize, c_int> {
+    let fd = fd as c_int;
+    // SAFETY: moves nothing.
+    let is_file = || tried(|| unsafe { libc::lseek(fd, 0, libc::SEEK_CUR).signum() as c_int }).is_ok();
+    if largest_file()? != libc::RLIM_INFINITY && is_file() {
+        return Err(libc::EFBIG);
+    }
     // SAFETY: the system reads at most `from.len()` bytes.
-    usize::try_from(quietly(|| unsafe { libc::write(fd as c_int, from.as_ptr().cast(), from.len()) })).ok()
+    tried(|| unsafe { libc::write(fd, from.as_ptr().cast(), from.len()) as c_int })
+        .map(|count| count as usize)
+}
+
+/// Says in the file's times that it was changed just now, which needs no room for data (utimensat(2)).
+pub fn touch(fd: &Fd) {
+    // SAFETY: with null for the times, a number only.
+    let _ = tried(|| unsafe { libc::futimens(fd.0, core::ptr::null()) });
+}
+
+/// The limit on file size, in bytes.
+fn largest_file() -> Result<u64, c_int> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
+    // SAFETY: writes one structure.
+    tried(|| unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) })?;
+    Ok(limit.rlim_cur)
 }
 
 /// Allocates the file's blocks, so that writing into its mapping can't meet a full disk (`F_PREALLOCATE`, fcntl(2)), and makes
 /// it so long. Beyond a limit on file size that would raise a signal (setrlimit(2)), so that the limit is asked first.
 pub fn allocate(fd: &Fd, len: usize) -> Result<(), c_int> {
-    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: 0 };
-    // SAFETY: writes one structure.
-    tried(|| unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) })?;
-    if limit.rlim_cur < len as u64 {
+    if largest_file()? < len as u64 {
         return Err(libc::EFBIG);
     }
     let mut wanted = libc::fstore_t {
