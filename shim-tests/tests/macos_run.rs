@@ -145,6 +145,8 @@ fn a_record_says_what_was_counted() {
         assert_eq!(counts.frees, 60);
         assert_eq!(record.ended, Some(Ended::Exit));
         assert_eq!(record.threshold, 127 << 10);
+        assert_eq!((record.process_started_ns, record.boot_ns), (1_700_000_000_000_005_000, 0));
+        assert_eq!(record.settings.bytes, b"threshold=130048 retain=67108864 sites=0 off=0");
         assert!(!record.argv.bytes.is_empty() && !record.exe.bytes.is_empty() && record.pid > 1);
     }
 }

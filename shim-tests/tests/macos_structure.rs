@@ -24,7 +24,7 @@ const REPLACED: [&str; 9] = [
 ];
 
 /// All that the library may ask of libSystem, beside what it replaces. `dlsym` is not among it: it finds replacements.
-const ASKED: [&str; 47] = [
+const ASKED: [&str; 48] = [
     "__NSGetArgc",
     "__NSGetArgv",
     "__NSGetEnviron",
@@ -64,6 +64,7 @@ const ASKED: [&str; 47] = [
     "_mmap",
     "_munmap",
     "_open",
+    "_proc_pidinfo",
     "_pthread_getname_np",
     "_pthread_self",
     "_strlen",

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
 use crate::kernel;
 use crate::libmalloc::{self, exports as malloc, FORCE_LOCK, FORCE_UNLOCK, REINIT_LOCK};
-use crate::process::{argc, argv, executable_path, fcntl, open};
+use crate::process::{argc, argv, executable_path, fcntl, open, proc_pidinfo};
 
 /// The port of this task.
 pub const TASK: u32 = 0x203;
@@ -310,6 +310,7 @@ exports! {
     "_mprotect" = mprotect,
     "_munmap" = munmap,
     "_open" = open,
+    "_proc_pidinfo" = proc_pidinfo,
     "_pthread_getname_np" = libc::pthread_getname_np,
     "_pthread_self" = libc::pthread_self,
     "_realloc" = malloc::realloc,

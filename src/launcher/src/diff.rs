@@ -9,11 +9,12 @@ use clap::{Args, ValueEnum};
 use record::{upper_bound, Counts, Kind, Sum, BUCKETS};
 use serde::Serialize;
 
+use crate::report::chain;
 use crate::report::command::{complete, written};
 use crate::report::draw::{bucket, bytes, number, plain};
 use crate::report::output::deliver;
 use crate::report::process::total_of;
-use crate::report::stats::{large_total, process_count, programs};
+use crate::report::stats::{large_total, programs};
 use crate::report::{load_paths, markdown, Color, Ink, Loaded, Style};
 
 /// Show what changed from the records A to the records B, the most bytes first
@@ -172,7 +173,7 @@ fn diff(a: &Loaded, b: &Loaded) -> Diff {
     });
     Diff {
         schema: 1,
-        processes: Pair { a: process_count(&a.processes), b: process_count(&b.processes) },
+        processes: Pair { a: chain::count(&a.processes), b: chain::count(&b.processes) },
         totals: totals(&x, &y),
         sizes: changed(sizes),
         programs: changed(by_program.collect()),

@@ -14,13 +14,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use record::Ended;
 use rustix::fs::{flock, FlockOperation};
 
 use crate::report::command::complain;
 use crate::report::load::{list, Loader};
-use crate::report::process::Life;
-use crate::report::state::{held, mapped_names};
+use crate::report::state::{held, mapped_names, settle};
 use crate::report::{merged, Process, EXTENSION, MERGED};
 
 /// Fold the records of ended processes in DIR into one file, DIR/folded.fcrecs
@@ -190,9 +188,7 @@ fn read(path: &Path, mut file: &File) -> Option<Process> {
     io::Seek::rewind(&mut file).ok()?;
     file.take(1 << 20).read_to_end(&mut bytes).ok()?;
     let mut process = Process::new(path, &record::parse(&bytes).ok()?);
-    if process.ended == Some(Ended::Open) {
-        process.life = Life::Vanished;
-    }
+    settle(&mut process, Some(false));
     // Another version's way to end would be forgotten.
     (process.ended.is_some() && process.key().is_some()).then_some(process)
 }

@@ -131,7 +131,7 @@ old = list(classic(text))
 assert sum(len(f.samples) for f in old) == sum(len(f.samples) for f in families.values())
 print("read", len(families))
 "##;
-    assert_eq!(run_python(program, &[&metrics, &json]), "read 16\n");
+    assert_eq!(run_python(program, &[&metrics, &json]), "read 17\n");
 }
 
 /// A program may have any name; what is not UTF-8 came as U+FFFD.

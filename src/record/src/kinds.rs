@@ -97,7 +97,7 @@ numbered! {
     Open = 0 "open",
     /// It ran its exit handlers.
     Exit = 1 "exit",
-    /// It went on as another program.
+    /// It went on as another program. Only readers find that out, from what came later.
     Exec = 2 "exec",
 }
 

@@ -119,7 +119,9 @@ pub(crate) struct Header {
     pub threshold: AtomicU64,
     pub ended: AtomicU64,
     pub sequence: AtomicU64,
-    pub reserved: [AtomicU64; 6],
+    pub process_started_ns: AtomicU64,
+    pub boot_ns: AtomicU64,
+    pub reserved: [AtomicU64; 4],
     pub sections: [[AtomicU64; SECTION_BYTES / 8]; SECTIONS],
     pub spare: [AtomicU64; 4],
 }

@@ -72,6 +72,8 @@ pub fn parse(bytes: &[u8]) -> Result<Snapshot<'_>, Error> {
         threshold: u64_at(file, 56).ok_or(Error::BadHeader)?,
         ended: Ended::from_number(field(file, 64)?),
         sequence: u64_at(file, 72).ok_or(Error::BadHeader)?,
+        process_started_ns: u64_at(file, 80).ok_or(Error::BadHeader)?,
+        boot_ns: u64_at(file, 88).ok_or(Error::BadHeader)?,
         ..Snapshot::default()
     };
     let (mut seen, mut beyond) = (0u64, Sum::default());

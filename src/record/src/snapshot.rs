@@ -200,10 +200,14 @@ pub struct Snapshot<'a> {
     pub ppid: u32,
     /// Real user id.
     pub uid: u32,
-    /// How many records the process had before.
+    /// How many records there were of its name.
     pub sequence: u64,
-    /// When it began: nanoseconds of CLOCK_REALTIME.
+    /// When the record began: nanoseconds of CLOCK_REALTIME.
     pub started_ns: u64,
+    /// When the process began, which exec does not change: nanoseconds since the system started, 0 if that is not known.
+    pub process_started_ns: u64,
+    /// When the system started: nanoseconds of CLOCK_REALTIME as it was when the record began.
+    pub boot_ns: u64,
     /// From how many bytes on a calloc is a large one.
     pub threshold: u64,
     /// How it ended; `None` for a way that this version does not know.

@@ -25,10 +25,14 @@ pub struct Identity<'a> {
     pub ppid: u32,
     /// Real user id.
     pub uid: u32,
-    /// How many records this process had before, in earlier programs (exec).
+    /// How many records there were of this name.
     pub sequence: u32,
     /// When the record began: nanoseconds of CLOCK_REALTIME.
     pub started_ns: u64,
+    /// When the process began, which exec does not change: nanoseconds since the system started, 0 if that is not known.
+    pub process_started_ns: u64,
+    /// When the system started: nanoseconds of CLOCK_REALTIME as it is now.
+    pub boot_ns: u64,
     /// From how many bytes on a calloc is a large one.
     pub threshold: u64,
     /// Host name, at most 64 bytes.
@@ -80,6 +84,8 @@ impl Record {
         set(&h.started_ns, id.started_ns);
         set(&h.threshold, id.threshold);
         set(&h.sequence, id.sequence.into());
+        set(&h.process_started_ns, id.process_started_ns);
+        set(&h.boot_ns, id.boot_ns);
         let texts = [
             text(section::HOST, offset_of!(Record, host), &self.host, id.host),
             text(section::LIBRARY, offset_of!(Record, library), &self.library, id.library),
@@ -244,7 +250,7 @@ impl Record {
         }
     }
 
-    /// Says how the program ended; [`Ended::Open`] takes it back (an exec that failed).
+    /// Says how the program ended.
     pub fn ended(&self, how: Ended) {
         set(&self.header.ended, pair(how as u32, 0));
     }

@@ -13,7 +13,10 @@ fn a_sample_reads_back() {
     assert_eq!((s.pid, s.ppid, s.uid, s.sequence, s.threshold), (4711, 42, 1000, 1, 131_072));
     assert_eq!((s.started_ns, s.ended), (1_700_000_000_123_456_789, Some(Ended::Exit)));
     assert_eq!((s.host.bytes, s.library.bytes), (&b"host.example"[..], &b"0.1.0"[..]));
-    assert_eq!((s.settings.bytes, s.exe.bytes), (&b"FASTCALLOC_RETAIN=64M"[..], &b"/usr/bin/python3"[..]));
+    assert_eq!(
+        (s.settings.bytes, s.exe.bytes),
+        (&b"threshold=131072 retain=16777216 sites=3 off=0"[..], &b"/usr/bin/python3"[..])
+    );
     assert_eq!((s.argv.bytes, s.argv.whole), (&b"python3\0-c\0pass\0"[..], 16));
     let calloc = &s.counts.kinds[Kind::Calloc as usize];
     assert_eq!(

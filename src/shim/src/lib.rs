@@ -20,6 +20,7 @@ mod next;
 #[cfg_attr(target_os = "linux", path = "os/linux.rs")]
 #[cfg_attr(target_os = "macos", path = "os/macos.rs")]
 mod os;
+mod record_file;
 mod recorder;
 #[cfg(target_os = "linux")]
 mod runtime;

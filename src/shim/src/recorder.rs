@@ -1,25 +1,21 @@
 //! The record of this process: made at the start if the environment asks for it, and anew in each child of a fork.
 
 use core::ffi::CStr;
-use core::ptr::{null_mut, NonNull};
+use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 
 use crate::sites::Registers;
 use pal::Pal;
-use policy::options::Options;
 use policy::request::HEADER;
 use policy::{Given, LargeAllocator};
-use record::{Ended, Event, Forward, Identity, Kind, LargeCalloc, Record, Served, RECORD_BYTES};
+use record::{Ended, Event, Forward, Kind, LargeCalloc, Record, Served};
 
 use crate::message::{reason, Decimal, Line};
 use crate::os::{self, file, System};
+use crate::record_file::Scratch;
+use crate::settings::{Chosen, Settings};
 use crate::sites::Sampler;
-
-/// Longest path of a record.
-const PATH: usize = 1024;
-/// A program that starts itself anew by exec keeps its pid: so many records of one name.
-const SAME_NAME: u64 = 10_000;
 
 /// So many freed blocks are all looked at ...
 const ALL: usize = 64;
@@ -30,7 +26,7 @@ const SAMPLE: usize = 8;
 pub struct Recorder {
     record: AtomicPtr<Record>,
     pattern: AtomicPtr<u8>,
-    threshold: AtomicUsize,
+    chosen: Chosen,
     /// Large blocks freed.
     frees: AtomicUsize,
     /// What a block may have beyond the bytes that were asked for: the rest of its last page. 0 without a record.
@@ -48,7 +44,7 @@ impl Recorder {
         Recorder {
             record: AtomicPtr::new(null_mut()),
             pattern: AtomicPtr::new(null_mut()),
-            threshold: AtomicUsize::new(0),
+            chosen: Chosen::new(),
             frees: AtomicUsize::new(0),
             rest: AtomicUsize::new(0),
             above: AtomicU64::new(0),
@@ -58,11 +54,11 @@ impl Recorder {
     }
 
     /// Makes the record; true if it is there.
-    pub fn start(&self, pattern: &'static CStr, options: &Options, sites: u64, pal: &System) -> bool {
+    pub fn start(&self, pattern: &'static CStr, settings: &Settings, pal: &System) -> bool {
         // Begins to watch for forks.
         let _ = pal.fork_state();
-        self.sampler.start(sites);
-        self.threshold.store(options.threshold, Relaxed);
+        self.sampler.start(settings.sites);
+        self.chosen.set(settings);
         self.rest.store(pal.page_size() - HEADER, Relaxed);
         self.pattern.store(pattern.as_ptr() as *mut u8, Relaxed);
         self.make(pattern)
@@ -204,7 +200,7 @@ impl Recorder {
 
     /// Counts a calloc that goes to the next allocator, if it is a large one.
     pub fn forwarded(&self, record: &Record, thread: usize, bytes: usize, why: Forward, entry: Registers) {
-        if bytes >= self.threshold.load(Relaxed) {
+        if bytes >= self.chosen.threshold() {
             let calloc = LargeCalloc { bytes, served: Served::Forwarded(why), avoided: 0, cleared: 0 };
             self.large(record, thread, &calloc, entry);
         }
@@ -223,7 +219,7 @@ impl Recorder {
         let mut scratch = Scratch::new();
         match scratch.create(pattern) {
             Ok((record, sequence)) => {
-                scratch.introduce(record, sequence, self.threshold.load(Relaxed));
+                scratch.introduce(record, sequence, &self.chosen);
                 self.sampler.begin(record);
                 self.record.store((record as *const Record).cast_mut(), Release);
                 true
@@ -255,155 +251,5 @@ pub fn say_alive(path: &CStr) {
         if file::write(fd.raw(), b".").is_err() {
             file::touch(&fd);
         }
-    }
-}
-
-fn nanoseconds(clock: libc::clockid_t) -> u64 {
-    // SAFETY: all-zero is a valid timespec.
-    let mut now: libc::timespec = unsafe { core::mem::zeroed() };
-    // SAFETY: writes one timespec.
-    unsafe { libc::clock_gettime(clock, &mut now) };
-    (now.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(now.tv_nsec as u64)
-}
-
-/// Text of bounded length that ends with a zero byte.
-struct Text {
-    bytes: [u8; PATH + 1],
-    len: usize,
-}
-
-impl Text {
-    const fn new() -> Self {
-        Text { bytes: [0; PATH + 1], len: 0 }
-    }
-
-    fn add(&mut self, text: &[u8]) -> Result<(), i32> {
-        for byte in text {
-            let slot = self
-                .bytes
-                .get_mut(..PATH)
-                .and_then(|bytes| bytes.get_mut(self.len))
-                .ok_or(libc::ENAMETOOLONG)?;
-            *slot = *byte;
-            self.len += 1;
-        }
-        Ok(())
-    }
-
-    fn cut(&mut self, len: usize) {
-        self.len = len.min(self.len);
-        self.bytes.iter_mut().skip(self.len).for_each(|byte| *byte = 0);
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        self.bytes.get(..self.len).unwrap_or(&[])
-    }
-
-    fn as_c(&self) -> Result<&CStr, i32> {
-        CStr::from_bytes_until_nul(&self.bytes).map_err(|_| libc::ENAMETOOLONG)
-    }
-
-    /// Becomes what `read` writes.
-    fn fill(&mut self, read: fn(&mut [u8]) -> usize) {
-        self.cut(0);
-        self.len = self.bytes.get_mut(..PATH).map_or(0, read).min(PATH);
-    }
-}
-
-/// What making a record needs room for, some 3 KiB: it may be made on a small stack.
-struct Scratch {
-    path: Text,
-    exe: Text,
-}
-
-impl Scratch {
-    fn new() -> Self {
-        let mut scratch = Scratch { path: Text::new(), exe: Text::new() };
-        scratch.exe.fill(os::program);
-        scratch
-    }
-
-    fn program(&self) -> &[u8] {
-        self.exe
-            .as_bytes()
-            .rsplit(|byte| *byte == b'/')
-            .next()
-            .filter(|name| !name.is_empty())
-            .unwrap_or(b"unknown")
-    }
-
-    /// Expands `%p` (pid), `%e` (program) and `%%`; a directory gets a name of that kind.
-    fn expand(&mut self, pattern: &[u8]) -> Result<(), i32> {
-        self.path.cut(0);
-        let directory: &[u8] = if pattern.ends_with(b"/") { b"%e.%p.fcrec" } else { b"" };
-        let mut bytes = pattern.iter().chain(directory).copied();
-        let program = Text { bytes: self.exe.bytes, len: self.exe.len };
-        let program = Scratch { path: Text::new(), exe: program };
-        while let Some(byte) = bytes.next() {
-            match (byte, if byte == b'%' { bytes.next() } else { None }) {
-                (b'%', Some(b'p')) => self.path.add(Decimal::new(u64::from(os::pid())).as_bytes())?,
-                (b'%', Some(b'e')) => self.path.add(program.program())?,
-                (b'%', Some(b'%') | None) => self.path.add(b"%")?,
-                (b'%', Some(other)) => self.path.add(&[b'%', other])?,
-                _ => self.path.add(&[byte])?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Creates the file, with all its blocks, and maps it. A file of this name stays what it is: the record gets a number
-    /// before its extension.
-    fn create(&mut self, pattern: &CStr) -> Result<(&'static Record, u32), i32> {
-        self.expand(pattern.to_bytes())?;
-        let extension: &[u8] = if self.path.as_bytes().ends_with(b".fcrec") { b".fcrec" } else { b"" };
-        let stem = self.path.len - extension.len();
-        for number in 0..SAME_NAME {
-            if number > 0 {
-                self.path.cut(stem);
-                self.path.add(b".")?;
-                self.path.add(Decimal::new(number).as_bytes())?;
-                self.path.add(extension)?;
-            }
-            let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-            let fd = match file::open(self.path.as_c()?, flags, 0o600) {
-                Ok(fd) => fd,
-                Err(libc::EEXIST) => continue,
-                Err(errno) => return Err(errno),
-            };
-            let mapped = file::allocate(&fd, RECORD_BYTES).and_then(|()| file::map_shared(&fd, RECORD_BYTES));
-            return match mapped {
-                Ok(addr) => {
-                    let pointer = NonNull::new(addr as *mut u8).ok_or(libc::ENOMEM)?;
-                    // SAFETY: a fresh page-aligned mapping of zeros of this length, which is never unmapped.
-                    Ok((unsafe { Record::at(pointer) }, number as u32))
-                }
-                Err(errno) => {
-                    file::unlink(self.path.as_c()?);
-                    Err(errno)
-                }
-            };
-        }
-        Err(libc::EEXIST)
-    }
-
-    /// Says in the record who we are.
-    fn introduce(&mut self, record: &Record, sequence: u32, threshold: usize) {
-        // The path is done with: its room serves for the arguments.
-        self.path.fill(os::arguments);
-        let mut host = [0; 64];
-        let len = os::host(&mut host);
-        record.begin(&Identity {
-            pid: os::pid(),
-            ppid: os::parent(),
-            uid: os::user(),
-            sequence,
-            started_ns: nanoseconds(libc::CLOCK_REALTIME),
-            threshold: threshold as u64,
-            host: host.get(..len).unwrap_or(&[]),
-            library: env!("CARGO_PKG_VERSION").as_bytes(),
-            settings: b"",
-            exe: self.exe.as_bytes(),
-            argv: self.path.as_bytes(),
-        });
     }
 }

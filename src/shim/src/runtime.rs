@@ -101,7 +101,7 @@ fn start(settings: &settings::Settings) {
         crate::recorder::say_alive(path);
     }
     if let Some(pattern) = settings.log {
-        if RECORDER.start(pattern, &settings.options, settings.sites, LARGE.pal()) {
+        if RECORDER.start(pattern, settings, LARGE.pal()) {
             return;
         }
     }

@@ -1,10 +1,13 @@
 //! The environment, read once.
 
 use core::ffi::{c_char, CStr};
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use policy::options::{self, Options};
 
-use crate::message::Line;
+use crate::message::{Decimal, Line};
+use crate::record_file::Text;
 
 #[cfg(target_os = "linux")]
 fn environment() -> *const *const c_char {
@@ -116,5 +119,54 @@ fn number(name: &[u8], text: &[u8], to: &mut u64) {
     match value {
         Some(number) => *to = number,
         None => Line::new(&[b"FASTCALLOC_", name, b"=", text, b" is not a number; ignored"]).send(),
+    }
+}
+
+/// What a record says of the settings, kept for the records of a fork's children.
+pub struct Chosen {
+    threshold: AtomicUsize,
+    retain: AtomicUsize,
+    sites: AtomicU64,
+    off: AtomicBool,
+}
+
+impl Chosen {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Chosen {
+            threshold: AtomicUsize::new(0),
+            retain: AtomicUsize::new(0),
+            sites: AtomicU64::new(0),
+            off: AtomicBool::new(false),
+        }
+    }
+
+    /// These are in force.
+    pub fn set(&self, settings: &Settings) {
+        self.threshold.store(settings.options.threshold, Relaxed);
+        self.retain.store(settings.options.retain, Relaxed);
+        self.sites.store(settings.sites, Relaxed);
+        self.off.store(settings.off, Relaxed);
+    }
+
+    /// From how many bytes on a calloc is a large one.
+    pub fn threshold(&self) -> usize {
+        self.threshold.load(Relaxed)
+    }
+
+    /// All of them as `name=number`, sizes in bytes.
+    pub fn text(&self) -> Text<128> {
+        let mut text = Text::new();
+        let all: [(&[u8], u64); 4] = [
+            (b"threshold=", self.threshold() as u64),
+            (b" retain=", self.retain.load(Relaxed) as u64),
+            (b" sites=", self.sites.load(Relaxed)),
+            (b" off=", self.off.load(Relaxed).into()),
+        ];
+        for (name, number) in all {
+            // There is room for four numbers of twenty digits.
+            let _ = text.add(name).and_then(|()| text.add(Decimal::new(number).as_bytes()));
+        }
+        text
     }
 }

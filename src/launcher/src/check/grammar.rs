@@ -6,7 +6,7 @@
 //! KIND     := all | malloc | calloc | realloc | aligned | free
 //! BOUND    := (">" | ">=" | "<" | "<=") NUMBER[UNIT]          a second bound makes a range: calloc>64KiB<=1MiB
 //! METRIC   := calls | bytes | failed | fresh | reused | forwarded | avoided | cleared | untouched | read | written
-//! TOTAL    := peak | live | processes
+//! TOTAL    := peak | live | processes | programs
 //! UNIT     := B, K, KB, KiB, M, MB, MiB, G, GB, GiB, T, TB, TiB, in either case; all are powers of 1024
 //! ```
 
@@ -43,6 +43,8 @@ pub enum What {
     Live,
     /// Processes.
     Processes,
+    /// Programs that the processes ran.
+    Programs,
 }
 
 /// Buckets, both ends included.
@@ -132,11 +134,12 @@ fn what(text: &str) -> Result<What, String> {
         "peak" => return Ok(What::Peak),
         "live" => return Ok(What::Live),
         "processes" => return Ok(What::Processes),
+        "programs" => return Ok(What::Programs),
         _ => {}
     }
     let Some((calls, metric)) = text.rsplit_once('.') else {
         return Err(format!(
-            "{text:?} needs .METRIC, as in calloc.bytes, or is one of peak, live, processes"
+            "{text:?} needs .METRIC, as in calloc.bytes, or is one of peak, live, processes, programs"
         ));
     };
     let split = calls.find(['<', '>']).unwrap_or(calls.len());

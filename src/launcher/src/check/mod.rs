@@ -10,10 +10,10 @@ use clap::{Args, ValueEnum};
 use record::{upper_bound, Counts, LargeCounts, BUCKETS};
 use serde::Serialize;
 
+use crate::report::chain;
 use crate::report::command::{complain, complete, written};
 use crate::report::draw::{bytes, number, unit};
 use crate::report::output::deliver;
-use crate::report::stats::process_count;
 use crate::report::{load_paths, markdown, Loaded};
 use grammar::{parse, Limit, Metric, Sizes, What};
 
@@ -22,7 +22,8 @@ LIMIT is WHAT=NUMBER, and WHAT is one of
   KIND.METRIC, with KIND all, malloc, calloc, realloc or aligned and METRIC calls, bytes or failed
   calloc.METRIC, of large callocs, with METRIC fresh, reused, forwarded, avoided, cleared, untouched, read or written
   (the last three in bytes of the blocks that were scanned when freed, not of all)
-  free.calls, peak (most large bytes of one process), live (large bytes), processes
+  free.calls, peak (most large bytes of one process), live (large bytes), processes,
+  programs (a process that goes on as another program by exec runs two)
 After KIND sizes may be bounded with >, >=, <, <=, on both sides if need be: calloc>64KiB<=1MiB.calls=100
 Sizes are counted by powers of two: > and <= a power of two are exact, other bounds take in the rest of their bucket.
 
@@ -113,7 +114,8 @@ fn find(limit: &Limit, loaded: &Loaded, c: &Counts) -> Finding {
         What::Frees => (c.frees, false, None),
         What::Peak => (c.peak, true, None),
         What::Live => (c.live, true, None),
-        What::Processes => (process_count(&loaded.processes), false, None),
+        What::Processes => (chain::count(&loaded.processes), false, None),
+        What::Programs => (loaded.processes.len() as u64, false, None),
         What::Calls { kinds, sizes, metric } => {
             let range = sizes.first..=sizes.last;
             let value = if metric.of_large_callocs() {

@@ -105,7 +105,7 @@ fn data(loaded: &Loaded) -> Data {
 }
 
 fn of_process(p: &Process) -> Group {
-    group(p.command(), Some(p.pid), p.state(), &p.counts)
+    group(p.command(), Some(p.pid), p.fate(), &p.counts)
 }
 
 fn group(name: String, pid: Option<u32>, state: &'static str, c: &Counts) -> Group {

@@ -9,6 +9,7 @@ use record::{upper_bound, Counts, Ended, Event, Forward, Kind, LargeCounts, BUCK
 use serde::Serialize;
 
 use super::callers::Thread;
+use super::chain;
 use super::stats::large_total;
 use super::{Loaded, Process};
 use crate::sites::{sampled, Resolver, Sampled};
@@ -16,6 +17,7 @@ use crate::sites::{sampled, Resolver, Sampled};
 #[derive(Serialize)]
 struct Report<'a> {
     schema: u32,
+    process_count: u64,
     processes: Vec<ProcessJson<'a>>,
     problems: Vec<ProblemJson<'a>>,
 }
@@ -36,6 +38,8 @@ struct ProcessJson<'a> {
     argv: &'a [String],
     argv_truncated: bool,
     sequence: u64,
+    process: usize,
+    process_started: Option<String>,
     started: String,
     ended: &'static str,
     state: &'static str,
@@ -134,7 +138,8 @@ pub fn render_json(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
     let (problems, mut resolver) = (loaded.problems.iter(), Resolver::default());
     let report = Report {
         schema: 1,
-        processes: loaded.processes.iter().map(|p| process(p, &mut resolver)).collect(),
+        process_count: chain::count(&loaded.processes),
+        processes: processes(loaded, &mut resolver).collect(),
         problems: problems
             .map(|p| ProblemJson { file: p.path.to_string_lossy().into_owned(), reason: &p.reason })
             .collect(),
@@ -149,14 +154,19 @@ pub fn render_json(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
 /// Those of `out`.
 pub fn render_jsonl(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
     let mut resolver = Resolver::default();
-    for p in &loaded.processes {
-        serde_json::to_writer(&mut *out, &process(p, &mut resolver))?;
+    for p in processes(loaded, &mut resolver) {
+        serde_json::to_writer(&mut *out, &p)?;
         writeln!(out)?;
     }
     Ok(())
 }
 
-fn process<'a>(p: &'a Process, resolver: &mut Resolver) -> ProcessJson<'a> {
+fn processes<'a>(loaded: &'a Loaded, resolver: &'a mut Resolver) -> impl Iterator<Item = ProcessJson<'a>> {
+    let numbers = chain::numbers(&loaded.processes);
+    loaded.processes.iter().zip(numbers).map(|(p, number)| process(p, number, resolver))
+}
+
+fn process<'a>(p: &'a Process, number: usize, resolver: &mut Resolver) -> ProcessJson<'a> {
     let c = &*p.counts;
     let large = large_total(c);
     let mut top_sizes: Vec<_> = (p.top.entries.iter().filter(|t| t.size != 0))
@@ -172,7 +182,10 @@ fn process<'a>(p: &'a Process, resolver: &mut Resolver) -> ProcessJson<'a> {
         argv: &p.argv,
         argv_truncated: p.argv_truncated,
         sequence: p.sequence,
-        started: humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(p.started_ns)).to_string(),
+        process: number,
+        process_started: (p.process_started_ns != 0)
+            .then(|| moment(p.boot_ns.saturating_add(p.process_started_ns))),
+        started: moment(p.started_ns),
         ended: p.ended.map_or("unknown", Ended::name),
         state: p.state(),
         library: &p.library,
@@ -207,6 +220,11 @@ fn process<'a>(p: &'a Process, resolver: &mut Resolver) -> ProcessJson<'a> {
         },
         sampled: sampled(p, resolver),
     }
+}
+
+/// Nanoseconds since 1970, as text.
+fn moment(ns: u64) -> String {
+    humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(ns)).to_string()
 }
 
 fn kind(c: &Counts, kind: Kind) -> KindJson {

@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 
 use record::{parse, Counts, Ended, Error};
 
+use super::chain;
 use super::merged;
 use super::process::{Key, Life, Process};
-use super::state::{held, life_by_pid};
+use super::state::{held, settle};
 
 /// How the name of a record file in a directory ends.
 pub const EXTENSION: &str = "fcrec";
@@ -121,6 +122,7 @@ impl Loader {
         self.loaded
             .processes
             .sort_by_cached_key(|p| (p.started_ns, p.pid, p.sequence, p.ppid, p.host.clone()));
+        chain::link(&mut self.loaded.processes);
         self.loaded
     }
 
@@ -156,11 +158,7 @@ impl Loader {
             Ok(snapshot) => {
                 let mut process = Process::new(path, &snapshot);
                 if process.ended == Some(Ended::Open) {
-                    process.life = match held(&file) {
-                        Some(true) => Life::Running,
-                        Some(false) => Life::Vanished,
-                        None => life_by_pid(&process),
-                    };
+                    settle(&mut process, held(&file));
                 }
                 self.add(process);
             }
@@ -171,8 +169,8 @@ impl Loader {
 
     fn merged(&mut self, path: &Path, file: File) -> io::Result<()> {
         let read = merged::read(path, file, |mut process| {
-            if process.ended == Some(Ended::Open) && process.life != Life::Vanished {
-                process.life = life_by_pid(&process);
+            if process.life != Life::Vanished {
+                settle(&mut process, None);
             }
             self.add(process);
         })?;

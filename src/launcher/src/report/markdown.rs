@@ -5,8 +5,10 @@ use std::io::{self, Write};
 use record::{Kind, LargeCounts, BUCKETS};
 
 use super::advice::{advice, measured_clear_rate};
+use super::chain;
 use super::draw::{bar, bucket, bytes, number, percent, plain, sampled};
 use super::process::total_of;
+use super::settings;
 use super::stats::{by_bytes, exact_sizes, extrapolated, large_calls};
 use super::text::headline;
 use super::Loaded;
@@ -94,19 +96,15 @@ pub fn render_markdown(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
             row(out, &[number(s.size), bytes(s.least), bytes(s.most)])?;
         }
     }
-    writeln!(out, "\n### Processes")?;
+    settings::render(out, loaded)?;
+    let one_each = chain::count(&loaded.processes) == loaded.processes.len() as u64;
+    writeln!(out, "\n### {}", if one_each { "Processes" } else { "Programs that the processes ran" })?;
     table(out, &["pid", "calls", "bytes", "calloc", "ended", "program"])?;
     for (sum, p) in by_bytes(&loaded.processes).into_iter().take(TOP) {
         let calloc = p.counts.kinds[Kind::Calloc as usize].total().bytes;
         let program = code(&plain(&p.command(), 80, true));
-        let cells = [
-            p.pid.to_string(),
-            number(sum.count),
-            bytes(sum.bytes),
-            bytes(calloc),
-            p.state().into(),
-            program,
-        ];
+        let cells =
+            [p.pid.to_string(), number(sum.count), bytes(sum.bytes), bytes(calloc), p.fate().into(), program];
         row(out, &cells)?;
     }
     if let Some(more) = loaded.processes.len().checked_sub(TOP).filter(|n| *n != 0) {

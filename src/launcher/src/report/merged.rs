@@ -36,6 +36,10 @@ struct Line {
     uid: u32,
     sequence: u64,
     started_ns: u64,
+    #[serde(default, skip_serializing_if = "zero")]
+    process_started_ns: u64,
+    #[serde(default, skip_serializing_if = "zero")]
+    boot_ns: u64,
     threshold: u64,
     ended: Option<u32>,
     vanished: bool,
@@ -122,6 +126,8 @@ pub fn line(p: &Process) -> String {
         uid: p.uid,
         sequence: p.sequence,
         started_ns: p.started_ns,
+        process_started_ns: p.process_started_ns,
+        boot_ns: p.boot_ns,
         threshold: p.threshold,
         ended: p.ended.map(|e| e as u32),
         vanished: p.life == Life::Vanished,
@@ -264,6 +270,8 @@ fn process(path: &Path, line: Line) -> Process {
         uid: line.uid,
         sequence: line.sequence,
         started_ns: line.started_ns,
+        process_started_ns: line.process_started_ns,
+        boot_ns: line.boot_ns,
         threshold: line.threshold,
         ended: line.ended.and_then(Ended::from_number),
         life: if line.vanished { Life::Vanished } else { Life::Unclear },

@@ -4,6 +4,7 @@
 
 mod advice;
 pub mod callers;
+pub mod chain;
 pub mod command;
 pub mod draw;
 mod html;
@@ -14,6 +15,7 @@ pub mod merged;
 mod openmetrics;
 pub mod output;
 pub mod process;
+mod settings;
 pub mod state;
 pub mod stats;
 mod style;

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use record::{upper_bound, Counts, Event, Forward, Kind, LargeCounts, BUCKETS};
 
+use super::chain;
 use super::stats::{large_total, programs, Program};
 use super::Loaded;
 
@@ -211,14 +212,22 @@ fn served(values: [u64; 3]) -> Vec<(String, Value)> {
 }
 
 fn states(text: &mut String, loaded: &Loaded) {
-    head(text, "fastcalloc_processes", "gauge", "", "Records, by program and by what became of the process.");
-    let mut counts = std::collections::BTreeMap::new();
-    for p in &loaded.processes {
-        *counts.entry((p.program(), p.state())).or_insert(0u64) += 1;
-    }
-    for ((program, state), n) in counts {
-        let program = escaped(program);
-        let _ = writeln!(text, "fastcalloc_processes{{program=\"{program}\",state=\"{state}\"}} {n}");
+    let records =
+        "Records, by program and by what became of it: a process has one for each program that it ran.";
+    let processes = "Processes, by the last program that they ran and by what became of it.";
+    for (name, help, list) in [
+        ("fastcalloc_records", records, loaded.processes.iter().collect()),
+        ("fastcalloc_processes", processes, chain::last(&loaded.processes)),
+    ] {
+        head(text, name, "gauge", "", help);
+        let mut counts = std::collections::BTreeMap::new();
+        for p in list {
+            *counts.entry((p.program(), p.state())).or_insert(0u64) += 1;
+        }
+        for ((program, state), n) in counts {
+            let program = escaped(program);
+            let _ = writeln!(text, "{name}{{program=\"{program}\",state=\"{state}\"}} {n}");
+        }
     }
 }
 

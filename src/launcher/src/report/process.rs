@@ -19,13 +19,17 @@ pub struct Process {
     pub ppid: u32,
     /// Real user id.
     pub uid: u32,
-    /// How many records the process had before.
+    /// How many records there were of its name.
     pub sequence: u64,
-    /// When it began: nanoseconds since 1970.
+    /// When the record began: nanoseconds since 1970.
     pub started_ns: u64,
+    /// When the process began, which exec does not change: nanoseconds after `boot_ns`; 0 if that is not known.
+    pub process_started_ns: u64,
+    /// When the system started, as its clock had it when the record began: nanoseconds since 1970.
+    pub boot_ns: u64,
     /// From how many bytes on a calloc is a large one.
     pub threshold: u64,
-    /// How it ended; `None` for a way that this version does not know.
+    /// How the program ended; `None` for a way that this version does not know.
     pub ended: Option<Ended>,
     /// What is known of a process that said nothing of its end.
     pub life: Life,
@@ -91,6 +95,8 @@ impl Process {
             uid: s.uid,
             sequence: s.sequence,
             started_ns: s.started_ns,
+            process_started_ns: s.process_started_ns,
+            boot_ns: s.boot_ns,
             threshold: s.threshold,
             ended: s.ended,
             life: Life::Unclear,
@@ -128,7 +134,7 @@ impl Process {
         command
     }
 
-    /// What became of the process: `exit`, `exec`, `running`, `vanished`, `open` if nobody can tell, or `unknown` for an end
+    /// What became of the program: `exit`, `exec`, `running`, `vanished`, `open` if nobody can tell, or `unknown` for an end
     /// that this version does not know.
     #[must_use]
     pub fn state(&self) -> &'static str {
@@ -136,6 +142,17 @@ impl Process {
             (Some(Ended::Open), Life::Running) => "running",
             (Some(Ended::Open), Life::Vanished) => "vanished",
             (ended, _) => ended.map_or("unknown", Ended::name),
+        }
+    }
+
+    /// The same for people, in at most 9 letters.
+    #[must_use]
+    pub fn fate(&self) -> &'static str {
+        match self.state() {
+            "open" => "no exit",
+            "exec" => "exec'd",
+            "unknown" => "?",
+            state => state,
         }
     }
 

@@ -1,4 +1,4 @@
-//! Whether somebody still counts into a record, and whether its process is alive. Depends on nothing of the workspace.
+//! Whether somebody still counts into a record, and whether its process is alive. Depends on `process`.
 //!
 //! The kernel grants a read lease on a file only while nobody has it open, or mapped, for writing (fcntl(2), F_SETLEASE):
 //! that holds for other users' processes and in any pid namespace. Where leases do not help (network and overlay file
@@ -11,6 +11,9 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
+use record::Ended;
+
+use super::chain::DRIFT;
 use super::process::{Life, Process};
 
 /// Whether `file`, opened for reading only, is open or mapped for writing somewhere; `None` if the kernel does not say.
@@ -84,25 +87,87 @@ pub fn mapped_names() -> Option<HashSet<Vec<u8>>> {
     Some(names)
 }
 
-/// What `/proc` says of the process of a record: it is there, and was before the record began, or it is not.
-#[must_use]
-pub fn life_by_pid(p: &Process) -> Life {
+/// Finds out what became of a program that said nothing of its end. `counted_into`: whether somebody still has the record
+/// mapped, if that is known.
+pub fn settle(p: &mut Process, counted_into: Option<bool>) {
+    if p.ended != Some(Ended::Open) {
+        return;
+    }
+    if counted_into == Some(true) {
+        p.life = Life::Running;
+        return;
+    }
+    let unmapped = counted_into == Some(false);
+    p.life = match look(p) {
+        Look::Other if unmapped => {
+            p.ended = Some(Ended::Exec);
+            Life::Unclear
+        }
+        Look::Gone => Life::Vanished,
+        Look::Unknown if unmapped => Life::Vanished,
+        Look::Hidden if unmapped => Life::Unclear,
+        Look::Unknown => Life::Unclear,
+        // With the same program, and unmapped, the record is a copy, or the library was left out this time.
+        Look::Same | Look::Other | Look::Hidden => Life::Running,
+    };
+}
+
+/// A path that is longer than so many bytes may be cut in a record.
+const EXE: usize = 1000;
+
+/// What `/proc` says of the process of a record.
+enum Look {
+    /// Nothing: it belongs to another system, say.
+    Unknown,
+    /// It is not there any more.
+    Gone,
+    /// It runs the program of the record.
+    Same,
+    /// It runs another program.
+    Other,
+    /// It runs something.
+    Hidden,
+}
+
+fn look(p: &Process) -> Look {
     static HOST: OnceLock<Option<(String, f64)>> = OnceLock::new();
     let here = HOST.get_or_init(|| Some((trimmed("/proc/sys/kernel/hostname")?, boot_time()?)));
-    let Some((host, boot)) = here else { return Life::Unclear };
+    let Some((host, boot)) = here else { return Look::Unknown };
     if *host != p.host || p.pid == 0 {
-        return Life::Unclear;
+        return Look::Unknown;
     }
-    let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", p.pid)) else { return Life::Vanished };
-    // Field 22, of which the first 2 end at the last parenthesis (proc_pid_stat(5)).
-    let ticks = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19)?.parse::<f64>().ok());
-    let Some(ticks) = ticks else { return Life::Unclear };
-    let began = boot + ticks / rustix::param::clock_ticks_per_second() as f64;
-    // The boot time is known to a second, and clocks are set. A pid is not given anew so soon.
-    if began <= p.started_ns as f64 / 1e9 + 2.0 {
-        Life::Running
+    let Ok(stat) = fs::read_to_string(format!("/proc/{}/stat", p.pid)) else { return Look::Gone };
+    // Fields 3, 22 and 23, of which the first 2 end at the last parenthesis (proc_pid_stat(5)).
+    let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let (Some(state), Some(Ok(ticks)), Some(size)) =
+        (fields.next(), fields.nth(18).map(str::parse::<u64>), fields.next())
+    else {
+        return Look::Unknown;
+    };
+    // What has ended and is not yet waited for has no memory.
+    if matches!(state, "Z" | "X") || size == "0" {
+        return Look::Gone;
+    }
+    let tick = 1_000_000_000 / rustix::param::clock_ticks_per_second();
+    let known = p.process_started_ns != 0;
+    let same = if known {
+        ticks * tick == p.process_started_ns && (boot * 1e9 - p.boot_ns as f64).abs() < DRIFT as f64
     } else {
-        Life::Vanished
+        // The boot time is known to a second, and clocks are set. A pid is not given anew so soon.
+        boot + (ticks * tick) as f64 / 1e9 <= p.started_ns as f64 / 1e9 + 2.0
+    };
+    match fs::read_link(format!("/proc/{}/exe", p.pid)) {
+        _ if !same => Look::Gone,
+        Ok(exe) if known => {
+            let exe = exe.to_string_lossy();
+            let kept = exe.strip_suffix(" (deleted)").unwrap_or(&exe);
+            match p.exe.len() {
+                0 => Look::Hidden,
+                len if kept == p.exe || (len >= EXE && kept.starts_with(&p.exe)) => Look::Same,
+                _ => Look::Other,
+            }
+        }
+        _ => Look::Hidden,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use record::{upper_bound, Counts, Ended, KindCounts, LargeCounts, Sum, BUCKETS};
+use record::{upper_bound, Counts, KindCounts, LargeCounts, Sum, BUCKETS};
 
 use super::callers::Thread;
 use super::process::{total_of, Process};
@@ -144,22 +144,7 @@ pub fn thread_names(processes: &[Process]) -> Vec<(String, Thread)> {
     list
 }
 
-/// How many processes the records are of: one that went on as another program has a record of each.
-#[must_use]
-pub fn process_count(processes: &[Process]) -> u64 {
-    let mut last: HashMap<(&str, u32), &Process> = HashMap::new();
-    let mut count = 0;
-    // They come oldest first.
-    for p in processes {
-        let before = last.insert((&p.host, p.pid), p);
-        if before.is_none_or(|b| b.ended != Some(Ended::Exec) || p.started_ns == 0) {
-            count += 1;
-        }
-    }
-    count
-}
-
-/// All processes, those with the most bytes first.
+/// All records, those with the most bytes first.
 #[must_use]
 pub fn by_bytes(processes: &[Process]) -> Vec<(Sum, &Process)> {
     let mut list: Vec<_> = processes.iter().map(|p| (total_of(&p.counts), p)).collect();

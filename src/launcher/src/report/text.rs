@@ -5,9 +5,11 @@ use std::io::{self, Write};
 use record::{Counts, Event, Kind, BUCKETS};
 
 use super::advice::{advice, measured_clear_rate};
+use super::chain;
 use super::draw::{bucket, bytes, number, plain, plural};
 use super::process::total_of;
-use super::stats::{by_bytes, percentile, process_count, programs, thread_names};
+use super::settings;
+use super::stats::{by_bytes, percentile, programs, thread_names};
 use super::style::Ink;
 use super::tables::{head, histogram, large, sizes, touched};
 use super::{Loaded, Style};
@@ -37,13 +39,14 @@ pub fn render_text(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::R
     sizes(out, loaded, style)?;
     threads(out, loaded, style)?;
     events(out, &total)?;
+    settings::render(out, loaded)?;
     processes(out, loaded, style)?;
     writeln!(out, "\nwhat the columns mean: fastcalloc report --help")
 }
 
 /// How many of what, in a line.
 pub fn headline(loaded: &Loaded, total: &Counts) -> String {
-    let (count, records) = (process_count(&loaded.processes), loaded.processes.len() as u64);
+    let (count, records) = (chain::count(&loaded.processes), loaded.processes.len() as u64);
     let mut line = plural(count, "process", "processes");
     if count != records {
         line.push_str(&format!(" that ran {}", plural(records, "program", "programs")));
@@ -143,18 +146,15 @@ fn processes(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<
     if more != 0 {
         by_program(out, loaded, style)?;
     }
-    head(out, style, "processes, by bytes")?;
+    let one_each = chain::count(&loaded.processes) == list.len() as u64;
+    let what = if one_each { "processes" } else { "programs that the processes ran" };
+    head(out, style, &format!("{what}, by bytes"))?;
     writeln!(out, "{:>8}{:>15}{:>12}{:>12}  {:<9}program", "pid", "calls", "bytes", "calloc", "ended")?;
     for (sum, p) in list.into_iter().take(TOP) {
         let calloc = bytes(p.counts.kinds[Kind::Calloc as usize].total().bytes);
-        let ended = match p.state() {
-            "open" => "no exit",
-            "unknown" => "?",
-            state => state,
-        };
         let (calls, all) = (number(sum.count), bytes(sum.bytes));
         let program = plain(&p.command(), style.cut.saturating_sub(58), style.unicode);
-        writeln!(out, "{:>8}{calls:>15}{all:>12}{calloc:>12}  {ended:<9}{program}", p.pid)?;
+        writeln!(out, "{:>8}{calls:>15}{all:>12}{calloc:>12}  {:<9}{program}", p.pid, p.fate())?;
     }
     if more != 0 {
         writeln!(out, "{:>8} more", number(more as u64))?;

@@ -204,7 +204,7 @@ fn process_lines(view: &View, width: usize, height: usize) -> Vec<Line<'static>>
             bytes(sum.bytes),
             bytes(p.counts.kinds[Kind::Calloc as usize].total().bytes),
             bytes(rate.bytes),
-            p.state(),
+            p.fate(),
             plain(&p.command(), width.saturating_sub(72), view.style.unicode)
         );
         let look = if p.state() == "running" { Look::new() } else { Look::new().add_modifier(Modifier::DIM) };

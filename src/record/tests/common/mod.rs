@@ -26,10 +26,12 @@ pub fn identity() -> Identity<'static> {
         uid: 1000,
         sequence: 1,
         started_ns: 1_700_000_000_123_456_789,
+        process_started_ns: 4_242_420_000_000,
+        boot_ns: 1_699_995_757_703_456_789,
         threshold: 131_072,
         host: b"host.example",
         library: b"0.1.0",
-        settings: b"FASTCALLOC_RETAIN=64M",
+        settings: b"threshold=131072 retain=16777216 sites=3 off=0",
         exe: b"/usr/bin/python3",
         argv: b"python3\0-c\0pass\0",
     }

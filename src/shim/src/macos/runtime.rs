@@ -51,9 +51,7 @@ pub fn ready() {
     if let Some(path) = settings.alive {
         say_alive(path);
     }
-    let records = settings
-        .log
-        .is_some_and(|pattern| RECORDER.start(pattern, &settings.options, settings.sites, LARGE.pal()));
+    let records = settings.log.is_some_and(|pattern| RECORDER.start(pattern, &settings, LARGE.pal()));
     if settings.off && !records {
         return;
     }

@@ -38,9 +38,34 @@ pub fn program(to: &mut [u8]) -> usize {
         .unwrap_or(0)
 }
 
+/// When the process began, which exec does not change: nanoseconds since the system started, 0 if that is not known.
+pub fn process_started_ns() -> u64 {
+    let mut stat = [0; 768];
+    let len = read(c"/proc/self/stat", &mut stat);
+    let stat = stat.get(..len).unwrap_or(&[]);
+    // The name of the program may have blanks and parentheses in it.
+    let end = stat.iter().rposition(|byte| *byte == b')').unwrap_or(len);
+    // Number 22, of which the first 2 end there (proc_pid_stat(5)).
+    let field = stat.get(end..).unwrap_or(&[]).split(|byte| *byte == b' ').nth(20).unwrap_or(&[]);
+    let ticks = field
+        .iter()
+        .fold(0u64, |n, digit| n.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0'))));
+    // SAFETY: takes a number, gives a number.
+    let a_second = unsafe { libc::getauxval(libc::AT_CLKTCK) };
+    ticks.wrapping_mul(1_000_000_000u64.checked_div(a_second).unwrap_or(0))
+}
+
+/// The clock of [`process_started_ns`], which has counted since the system started.
+pub const PROCESS_CLOCK: Option<libc::clockid_t> = Some(libc::CLOCK_BOOTTIME);
+
 /// The arguments, each ended by a zero byte.
 pub fn arguments(to: &mut [u8]) -> usize {
-    let Ok(fd) = file::open(c"/proc/self/cmdline", libc::O_RDONLY | libc::O_CLOEXEC, 0) else { return 0 };
+    read(c"/proc/self/cmdline", to)
+}
+
+/// As much of a file as there is, or as fits.
+fn read(path: &CStr, to: &mut [u8]) -> usize {
+    let Ok(fd) = file::open(path, libc::O_RDONLY | libc::O_CLOEXEC, 0) else { return 0 };
     let mut len = 0;
     while let Some(rest) = to.get_mut(len..).filter(|rest| !rest.is_empty()) {
         match file::read(&fd, rest) {

@@ -78,3 +78,19 @@ pub fn thread_name() -> [u8; 16] {
     unsafe { libc::pthread_getname_np(libc::pthread_self(), name.as_mut_ptr().cast(), name.len()) };
     name
 }
+
+/// When the process began, which exec does not change (xnu sets `p_start` at the fork alone): nanoseconds since 1970, 0 if that is not
+/// known.
+pub fn process_started_ns() -> u64 {
+    // SAFETY: all-zero is valid.
+    let mut info: libc::proc_bsdinfo = unsafe { core::mem::zeroed() };
+    let (to, len) = ((&raw mut info).cast(), size_of::<libc::proc_bsdinfo>() as c_int);
+    // SAFETY: writes at most so many bytes.
+    let got =
+        file::quietly(|| unsafe { libc::proc_pidinfo(libc::getpid(), libc::PROC_PIDTBSDINFO, 0, to, len) });
+    let (seconds, micros) = if got == len { (info.pbi_start_tvsec, info.pbi_start_tvusec) } else { (0, 0) };
+    seconds.wrapping_mul(1_000_000_000).wrapping_add(micros.wrapping_mul(1000))
+}
+
+/// None counts as [`process_started_ns`] does, from the start of the system.
+pub const PROCESS_CLOCK: Option<libc::clockid_t> = None;

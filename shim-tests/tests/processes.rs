@@ -1,0 +1,192 @@
+//! What records say of processes: exec, settings.
+
+use serde_json::Value;
+use shim_tests::{c_program, python, Built, End, Outcome, Run};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+fn logs() -> TempDir {
+    let dir = TempDir::new().expect("a directory");
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o1777)).expect("permissions");
+    dir
+}
+
+fn report(logs: &Path) -> Value {
+    let out = Command::new(&Built::find().tool).args(["report", "--format", "json"]).arg(logs).output();
+    let out = out.expect("report");
+    assert!(out.status.success(), "{out:?}");
+    serde_json::from_slice(&out.stdout).expect("JSON")
+}
+
+fn records(report: &Value) -> &[Value] {
+    report["processes"].as_array().expect("records")
+}
+
+/// Of each process, its pid and its programs with what became of them.
+fn chains(report: &Value) -> Vec<(u64, Vec<(String, String)>)> {
+    let mut all: BTreeMap<u64, (u64, Vec<_>)> = BTreeMap::new();
+    for r in records(report) {
+        let text =
+            |key: &str| r[key].as_str().expect("text").rsplit('/').next().unwrap_or_default().to_owned();
+        let (pid, programs) = all.entry(r["process"].as_u64().expect("a number")).or_default();
+        let this = r["pid"].as_u64().expect("a pid");
+        assert!(programs.is_empty() || *pid == this, "{report}");
+        *pid = this;
+        programs.push((text("exe"), text("state")));
+        let calls = |kind: &str| r["kinds"][kind]["calls"].as_u64().expect("calls");
+        let any = ["malloc", "calloc", "realloc", "aligned"].iter().any(|kind| calls(kind) > 0);
+        // That one asks for nothing at all.
+        assert!(any || programs.last().is_some_and(|(exe, _)| exe == "true"), "{r}");
+    }
+    assert_eq!(report["process_count"], all.len());
+    all.into_values().collect()
+}
+
+fn recorded(logs: &Path, run: Run) -> Outcome {
+    let outcome = run.env("FASTCALLOC_LOG", logs.join("%e.%p.fcrec")).injected();
+    assert_eq!((outcome.end, outcome.stderr.as_str()), (End::Exited(0), ""), "{outcome:?}");
+    outcome
+}
+
+fn programs(list: &[(&str, &str)]) -> Vec<(String, String)> {
+    list.iter().map(|(exe, ended)| ((*exe).to_owned(), (*ended).to_owned())).collect()
+}
+
+/// The name of the file that this is.
+fn real(program: &str) -> String {
+    let path = fs::canonicalize(program).unwrap_or_else(|e| panic!("{program}: {e}"));
+    path.file_name().expect("a name").to_string_lossy().into_owned()
+}
+
+#[test]
+fn exec_after_exec_is_one_process() {
+    let logs = logs();
+    let sh = real("/bin/sh");
+    let run = Run::new("/bin/sh")
+        .args(["-c", "/bin/true; exec /bin/bash -c 'exec /bin/bash -c \"exec /bin/true\"'"]);
+    let outcome = recorded(logs.path(), run);
+    let report = report(logs.path());
+    let mut chains = chains(&report);
+    chains.sort_by_key(|(pid, _)| *pid != u64::from(outcome.pid));
+    assert_eq!(chains.len(), 2, "{chains:?}");
+    let wanted = [(&*sh, "exec"), ("bash", "exec"), ("bash", "exec"), ("true", "exit")];
+    assert_eq!(chains[0], (outcome.pid.into(), programs(&wanted)));
+    // The child, and what it was before it became another program, if it allocated anything.
+    assert_eq!(chains[1].1.last().expect("a program"), &("true".to_owned(), "exit".to_owned()));
+    let check = |limit: &str| {
+        let out = Command::new(&Built::find().tool).args(["check", "--max", limit]).arg(logs.path()).output();
+        out.expect("check").status.code()
+    };
+    assert_eq!((check("processes=2"), check("processes=1")), (Some(0), Some(3)));
+    // Folded they say the same.
+    let fold = || Command::new(&Built::find().tool).arg("fold").arg(logs.path()).status().expect("fold");
+    let without_files = |mut report: Value| {
+        for r in report["processes"].as_array_mut().expect("records") {
+            r.as_object_mut().expect("a record").remove("file");
+        }
+        report
+    };
+    assert!(fold().success());
+    assert_eq!(fs::read_dir(logs.path()).expect("records").count(), 1);
+    assert_eq!(without_files(self::report(logs.path())), without_files(report));
+}
+
+/// The new program has the id and the start of the process, whichever thread calls exec.
+#[test]
+fn exec_by_another_thread() {
+    let logs = logs();
+    let program = "import os, threading, time
+t = threading.Thread(target=lambda: os.execv('/bin/true', ['true']))
+t.start(); t.join(); time.sleep(60)";
+    let outcome = recorded(logs.path(), Run::new(python("tests")).args(["-c", program]));
+    let chains = chains(&report(logs.path()));
+    let [(pid, programs)] = &chains[..] else { panic!("{chains:?}") };
+    assert_eq!((*pid, programs.len()), (outcome.pid.into(), 2), "{programs:?}");
+    assert_eq!((&*programs[0].1, &programs[1]), ("exec", &("true".to_owned(), "exit".to_owned())));
+}
+
+/// Ids that are given again, as in each new pid namespace, are not the same process.
+#[test]
+fn ids_that_are_given_again() {
+    let logs = logs();
+    // Process 1 of its namespace each time; killed, so that nothing is said of an end. A clock tick lies between.
+    let line = "for i in 1 2 3; do unshare -pf --mount-proc /bin/bash -c 'kill -9 $$; x=$(:)'; sleep 0.03; done; true";
+    let run = Run::new("/bin/bash").args(["-c", line]);
+    let outcome = run.env("FASTCALLOC_LOG", logs.path().join("%e.%p.fcrec")).injected();
+    assert_eq!(outcome.end, End::Exited(0), "{outcome:?}");
+    let report = report(logs.path());
+    let first: Vec<_> = records(&report).iter().filter(|r| r["pid"] == 1).collect();
+    let numbers: std::collections::BTreeSet<_> = first.iter().map(|r| r["process"].as_u64()).collect();
+    // unshare itself became bash in each.
+    assert_eq!(numbers.len(), 3, "{first:#?}");
+}
+
+/// A program that the library does not get into: known while it runs.
+#[test]
+fn exec_of_a_static_program() {
+    let logs = logs();
+    let waits = c_program("wait", &["-static"]);
+    let mut command = Command::new("/bin/sh");
+    command.arg("-c").arg(format!("exec {}", waits.display())).env("LD_PRELOAD", &Built::find().library);
+    command.env("FASTCALLOC_LOG", logs.path().join("%e.%p.fcrec"));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("sh");
+    let began = Instant::now();
+    // What has only just begun to be a record is none yet.
+    let state = || {
+        let tool =
+            Command::new(&Built::find().tool).args(["report", "--format", "json"]).arg(logs.path()).output();
+        let report: Value = serde_json::from_slice(&tool.expect("report").stdout).ok()?;
+        Some(records(&report).first()?["state"].as_str().expect("text").to_owned())
+    };
+    loop {
+        match state().as_deref() {
+            Some("exec") => break,
+            Some("running") | None => {}
+            Some(other) => panic!("{other}"),
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "not seen");
+    }
+    drop(child.stdin.take());
+    assert!(child.wait().expect("the child is ours").success());
+    assert_eq!(state().as_deref(), Some("vanished"));
+}
+
+#[test]
+fn records_say_the_settings() {
+    let settings = |set: &[(&str, &str)]| {
+        let logs = logs();
+        // A child of a fork says the same.
+        let mut run = Run::new(c_program("fork_cache", &[]));
+        for (name, value) in set {
+            run = run.env(name, value);
+        }
+        recorded(logs.path(), run);
+        let report = report(logs.path());
+        let all: std::collections::BTreeSet<_> =
+            records(&report).iter().map(|r| r["settings"].as_str().expect("text").to_owned()).collect();
+        assert!(records(&report).len() > 1 && all.len() == 1, "{all:?}");
+        let text = Command::new(&Built::find().tool).arg("report").arg(logs.path()).output().expect("report");
+        let text = String::from_utf8(text.stdout).expect("UTF-8");
+        let line = text.lines().find_map(|l| l.strip_prefix("settings: ")).map(str::to_owned);
+        (all.into_iter().next().expect("one"), line)
+    };
+    assert_eq!(settings(&[]), ("threshold=131072 retain=67108864 sites=0 off=0".into(), None));
+    let all = [
+        ("FASTCALLOC_THRESHOLD", "1M"),
+        ("FASTCALLOC_RETAIN", "2G"),
+        ("FASTCALLOC_SITES", "9"),
+        ("FASTCALLOC_DISABLE", "1"),
+    ];
+    let line = "threshold 1.0 MiB, retain 2.0 GiB, sites 9, off";
+    assert_eq!(
+        settings(&all),
+        ("threshold=1048576 retain=2147483648 sites=9 off=1".into(), Some(line.into()))
+    );
+    // In force is what holds, not what was asked for.
+    assert_eq!(settings(&[("FASTCALLOC_THRESHOLD", "1")]).0, "threshold=16384 retain=67108864 sites=0 off=0");
+}
