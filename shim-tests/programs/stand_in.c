@@ -2,7 +2,7 @@
 #define EXPORT(name) __attribute__((used)) int name(void) { return 0; }
 EXPORT(calloc) EXPORT(realloc) EXPORT(reallocarray) EXPORT(malloc_usable_size) EXPORT(cfree) EXPORT(free_sized)
 EXPORT(free_aligned_sized) EXPORT(malloc) EXPORT(memalign) EXPORT(posix_memalign) EXPORT(aligned_alloc) EXPORT(valloc)
-EXPORT(pvalloc) EXPORT(malloc_trim)
+EXPORT(pvalloc) EXPORT(malloc_trim) EXPORT(_exit) EXPORT(_Exit)
 #ifndef MISSING
 EXPORT(free)
 #endif

@@ -96,6 +96,65 @@ fn exec_after_exec_is_one_process() {
     assert_eq!(without_files(self::report(logs.path())), without_files(report));
 }
 
+/// What becomes of a program that does these things (see `ends.c`), and of its children that are other programs.
+#[test]
+fn whatever_a_program_does_before_it_ends() {
+    const ITSELF: &str = "ends";
+    for (todo, end, states, children) in [
+        ("", End::Exited(0), &["exit"][..], 0),
+        ("e", End::Exited(0), &["exit"], 0),
+        ("k", End::Signalled(9), &["vanished"], 0),
+        // Children in the memory of this process, and such as have no record of their own, do not end it.
+        ("vk", End::Signalled(9), &["vanished"], 0),
+        ("fk", End::Signalled(9), &["vanished"], 0),
+        ("Fk", End::Signalled(9), &["vanished"], 0),
+        ("vfFxvfFe", End::Exited(0), &["exec", "exit"], 0),
+        ("Vp", End::Exited(0), &["exit"], 2),
+        // An exec that fails changes nothing.
+        ("n", End::Exited(0), &["exit"], 0),
+        ("nk", End::Signalled(9), &["vanished"], 0),
+        ("nVxk", End::Signalled(9), &["exec", "vanished"], 1),
+        ("xxx", End::Exited(0), &["exec", "exec", "exec", "exit"], 0),
+    ] {
+        let logs = logs();
+        let run = Run::new(c_program(ITSELF, &[])).arg(todo);
+        let outcome = run.env("FASTCALLOC_LOG", logs.path().join("%e.%p.fcrec")).injected();
+        assert_eq!((outcome.end, outcome.stderr.as_str()), (end, ""), "{todo}: {outcome:?}");
+        let (own, others): (Vec<_>, Vec<_>) =
+            (chains(&report(logs.path())).into_iter()).partition(|(pid, _)| *pid == u64::from(outcome.pid));
+        let wanted: Vec<_> = states.iter().map(|state| (ITSELF, *state)).collect();
+        assert_eq!(own, [(outcome.pid.into(), programs(&wanted))], "{todo}");
+        assert_eq!(others.len(), children, "{todo}: {others:?}");
+        assert!(others.iter().all(|(_, list)| *list == programs(&[("true", "exit")])), "{todo}: {others:?}");
+    }
+}
+
+/// Shells and wrappers: nothing is said to have vanished where nothing was lost.
+#[test]
+fn everyday_programs_end_in_order() {
+    let (sh, env, python) = (real("/bin/sh"), real("/usr/bin/env"), python("tests"));
+    let snake = real(python.to_str().expect("UTF-8"));
+    let subprocess = "import os, subprocess; subprocess.run(['/bin/true'], check=True); os._exit(0)";
+    let own = |list: &[(&str, &str)]| programs(list);
+    for (run, wanted, children) in [
+        (Run::new("/bin/sh").args(["-c", ":"]), own(&[(&sh, "exit")]), 0),
+        (Run::new("/bin/sh").args(["-c", "/bin/true; (:); x=$(:)"]), own(&[(&sh, "exit")]), 1),
+        (Run::new("env").args(["A=1", "/bin/true"]), own(&[(&env, "exec"), ("true", "exit")]), 0),
+        (Run::new(&python).args(["-c", subprocess]), own(&[(&snake, "exit")]), 1),
+    ] {
+        let logs = logs();
+        let outcome = recorded(logs.path(), run);
+        let report = report(logs.path());
+        let (own, others): (Vec<_>, Vec<_>) =
+            chains(&report).into_iter().partition(|(pid, _)| *pid == u64::from(outcome.pid));
+        assert_eq!(own, [(outcome.pid.into(), wanted)]);
+        // A child has a record of its own for what it was before exec if it asked for memory then.
+        let of_true = others.iter().filter(|(_, list)| list.last() == programs(&[("true", "exit")]).last());
+        assert_eq!(of_true.count(), children, "{others:?}");
+        assert!(records(&report).iter().all(|r| r["state"] != "vanished"), "{report:#}");
+    }
+}
+
 /// The new program has the id and the start of the process, whichever thread calls exec.
 #[test]
 fn exec_by_another_thread() {

@@ -95,7 +95,7 @@ numbered! {
     Ended,
     /// Nothing was said: it runs, or it was killed.
     Open = 0 "open",
-    /// It ran its exit handlers.
+    /// It ran its exit handlers, or called `_exit`.
     Exit = 1 "exit",
     /// It went on as another program. Only readers find that out, from what came later.
     Exec = 2 "exec",

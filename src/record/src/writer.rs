@@ -250,6 +250,16 @@ impl Record {
         }
     }
 
+    /// The process that it is of.
+    pub fn pid(&self) -> u32 {
+        let both = self.header.pid_ppid.load(Ordering::Relaxed);
+        if cfg!(target_endian = "little") {
+            both as u32
+        } else {
+            (both >> 32) as u32
+        }
+    }
+
     /// Says how the program ended.
     pub fn ended(&self, how: Ended) {
         set(&self.header.ended, pair(how as u32, 0));

@@ -1,5 +1,6 @@
 //! The exported functions, one line each. What they promise is what the C standard and the glibc manual ("Replacing
-//! malloc") say of them; they are called from C, so that their contracts can't be checked here.
+//! malloc") say of them; they are called from C, so that their contracts can't be checked here. `_exit` is among them because
+//! shells end by it: without it nobody could tell such an end from a kill.
 #![allow(clippy::missing_safety_doc, missing_docs)]
 
 use core::arch::naked_asm;
@@ -37,6 +38,8 @@ exports! {
     valloc(size: usize) -> *mut c_void = run::valloc(size);
     pvalloc(size: usize) -> *mut c_void = run::pvalloc(size);
     malloc_trim(pad: usize) -> c_int = run::trim(pad);
+    _exit(status: c_int) -> ! = run::exit(status);
+    _Exit(status: c_int) -> ! = run::exit(status);
 }
 
 /// Goes the short way once that is open. Until then, and while recording, the slow way is told the return address, the

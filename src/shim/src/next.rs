@@ -44,6 +44,7 @@ type Memalign = unsafe extern "C" fn(usize, usize) -> *mut c_void;
 type PosixMemalign = unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int;
 type UsableSize = unsafe extern "C" fn(*mut c_void) -> usize;
 type Trim = unsafe extern "C" fn(usize) -> c_int;
+type Exit = unsafe extern "C" fn(c_int) -> !;
 
 macro_rules! functions {
     ($($name:ident: $type:ty = $symbol:literal,)*) => {
@@ -86,6 +87,7 @@ functions! {
     pvalloc: Malloc = c"pvalloc",
     usable_size: UsableSize = c"malloc_usable_size",
     trim: Trim = c"malloc_trim",
+    exit: Exit = c"_exit",
 }
 
 /// What the global scope looks like from here.

@@ -146,9 +146,10 @@ impl Recorder {
         least.saturating_add(usize::from(above))
     }
 
-    /// The program has run its exit handlers.
+    /// The program ends by its own will. A child that has no record yet, or runs in its parent's memory (vfork), does not
+    /// speak for its parent.
     pub fn ended(&self) {
-        if let Some(record) = self.current() {
+        if let Some(record) = self.current().filter(|record| record.pid() == os::pid()) {
             record.ended(Ended::Exit);
         }
     }

@@ -3,10 +3,11 @@
 //! A call takes the short way when the library is ready, nothing is recorded, and the size or the address says that it is
 //! the next allocator's: one or two tests and a call. All else is in [`slow`].
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
+use pal::linux::syscall::syscall;
 use pal::linux::Linux;
 use policy::request::HEADER;
 use policy::LargeAllocator;
@@ -206,3 +207,19 @@ pub unsafe fn reallocarray(p: *mut c_void, count: usize, size: usize) -> *mut c_
 }
 
 pub use slow::{aligned_alloc, memalign, posix_memalign, pvalloc, trim, usable_size, valloc};
+
+/// _exit: the program says that it ends, and exit handlers have no part in it.
+///
+/// # Safety
+/// As _exit.
+pub unsafe fn exit(status: c_int) -> ! {
+    RECORDER.ended();
+    if let Some(exit) = NEXT.exit.get() {
+        // SAFETY: as asked.
+        unsafe { exit(status) }
+    }
+    loop {
+        // SAFETY: ends the process (exit_group(2)).
+        let _ = unsafe { syscall(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
+    }
+}

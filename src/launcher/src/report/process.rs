@@ -65,7 +65,7 @@ pub enum Life {
     Unclear,
     /// It runs.
     Running,
-    /// It is gone: killed, or ended by `_exit`.
+    /// It is gone without a word: killed, say.
     Vanished,
 }
 
