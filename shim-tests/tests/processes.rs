@@ -1,4 +1,4 @@
-//! What records say of processes: exec, settings.
+//! What records say of processes: exec, settings; and what becomes of their files.
 
 use serde_json::Value;
 use shim_tests::{c_program, python, Built, End, Outcome, Run};
@@ -248,4 +248,62 @@ fn records_say_the_settings() {
     );
     // In force is what holds, not what was asked for.
     assert_eq!(settings(&[("FASTCALLOC_THRESHOLD", "1")]).0, "threshold=16384 retain=67108864 sites=0 off=0");
+}
+
+/// The pages of a truncated file go, and who counts into them dies: so its own user cannot, by mistake.
+#[test]
+fn a_record_is_not_truncated_by_mistake() {
+    let logs = logs();
+    let program = "import glob, os, sys
+[record] = glob.glob(sys.argv[1] + '/%d.python*.fcrec' % os.getpid())
+for how in ('w', 'r+', 'a'):
+    try: open(record, how)
+    except PermissionError: continue
+    sys.exit('opened with ' + how)
+try: os.truncate(record, 0)
+except PermissionError: pass
+else: sys.exit('truncated')
+bytes(10_000_000)";
+    let run = Run::new("setpriv").args(["--reuid=65534", "--clear-groups"]).arg(python("tests"));
+    let run = run.args(["-c", program]).arg(logs.path());
+    let outcome = run.env("FASTCALLOC_LOG", logs.path().join("%p.%e.fcrec")).injected();
+    // setpriv has left a record of its own, and root's.
+    let stderr = outcome.stderr.lines().last().unwrap_or_default();
+    assert_eq!((outcome.end, stderr), (End::Exited(0), ""), "{outcome:?}");
+}
+
+/// When the run is over, whoever removes its records is not asked about each; but one that is counted into stays as it is.
+#[test]
+fn records_are_writable_again_after_the_run() {
+    let (logs, waits) = (logs(), c_program("wait", &[]));
+    let at = logs.path().display();
+    let inner = format!(
+        "(sleep 10 | {}) >/dev/null 2>&1 & until [ -e {at}/wait.* ]; do sleep 0.1; done",
+        waits.display()
+    );
+    let out = Command::new(&Built::find().launcher)
+        .arg("-o")
+        .arg(logs.path())
+        .args(["bash", "-c", &inner])
+        .output();
+    let out = out.expect("the launcher");
+    assert!(out.status.success() && out.stderr.is_empty(), "{out:?}");
+    let modes = || -> Vec<(String, u32)> {
+        let mut all: Vec<_> = (fs::read_dir(logs.path()).expect("records"))
+            .map(|e| e.expect("a record"))
+            .map(|e| {
+                (
+                    e.file_name().into_string().expect("UTF-8"),
+                    e.metadata().expect("there").permissions().mode() & 0o777,
+                )
+            })
+            .map(|(name, mode)| (name.split('.').next().expect("a name").to_owned(), mode))
+            .collect();
+        all.sort();
+        all.dedup();
+        all
+    };
+    let found = modes();
+    assert!(found.contains(&("wait".into(), 0o400)), "{found:?}");
+    assert!(found.contains(&("bash".into(), 0o600)), "{found:?}");
 }

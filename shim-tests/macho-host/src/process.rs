@@ -18,7 +18,7 @@ pub unsafe extern "C" fn open(path: *const c_char, flags: c_int) -> c_int {
     let mut how = std::fs::OpenOptions::new();
     match flags & !ALWAYS {
         0xd => how.append(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK),
-        0xa02 => how.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW),
+        0xa02 => how.read(true).write(true).create_new(true).mode(0o400).custom_flags(libc::O_NOFOLLOW),
         _ => panic!("open with flags {flags:#x}"),
     };
     assert_eq!(flags & ALWAYS, ALWAYS, "open without O_NOFOLLOW or O_CLOEXEC");

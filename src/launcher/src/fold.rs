@@ -172,7 +172,8 @@ fn finished(files: Vec<PathBuf>, held: impl Fn(&File) -> Option<bool>) -> Vec<(P
     done
 }
 
-fn open(path: &Path) -> io::Result<File> {
+/// A regular file, not through a link.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     if file.metadata()?.is_file() {

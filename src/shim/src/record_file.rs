@@ -129,7 +129,8 @@ impl Scratch {
                 self.path.add(extension)?;
             }
             let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-            let fd = match file::open(self.path.as_c()?, flags, 0o600) {
+            // Not to be written: a file that is truncated takes its pages from the mapping, and that ends the program.
+            let fd = match file::open(self.path.as_c()?, flags, 0o400) {
                 Ok(fd) => fd,
                 Err(libc::EEXIST) => continue,
                 Err(errno) => return Err(errno),

@@ -4,8 +4,9 @@
 //! Each in a child process of its own, so that the launcher hands on signals at once whatever they do, and nothing that
 //! happens to them reaches the program. They have the launcher's blocked signals, so a terminal's keys don't end them.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::IsTerminal;
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -14,8 +15,9 @@ use libc::{c_int, pid_t};
 use super::output::Output;
 use super::signals;
 use super::system::die_with_parent;
-use crate::fold::Fold;
+use crate::fold::{open, Fold};
 use crate::report::merged::tail;
+use crate::report::state::held;
 use crate::top::Screen;
 
 /// How often the records are counted, and the picture is drawn.
@@ -106,10 +108,22 @@ impl<'a> Aside<'a> {
         if let Some(child) = self.folding.take() {
             ended(child, 0);
         }
-        if let Some(output) = self.output.filter(|o| keep && o.folded().is_some()) {
-            if output.fresh().is_ok_and(|all| all.len() >= MANY) {
+        if let Some(output) = self.output.filter(|_| keep) {
+            if output.folded().is_some() && output.fresh().is_ok_and(|all| all.len() >= MANY) {
                 fold(output, 1);
             }
+            unlock(output);
+        }
+    }
+}
+
+/// A record is read-only while its program runs, lest somebody truncates it. Whoever removes it afterwards is not to be asked
+/// whether that is meant.
+fn unlock(output: &Output) {
+    for path in output.fresh().unwrap_or_default() {
+        let Ok(file) = open(&path) else { continue };
+        if held(&file) != Some(true) {
+            let _ = file.set_permissions(Permissions::from_mode(0o600));
         }
     }
 }
