@@ -114,14 +114,27 @@ tests! {
 
     /// Compressed pages are neither resident nor dirty, and hold data.
     fn t_zero_when_compressed() {
-        for size in SIZES {
-            let written = |p: P, from: usize, len: usize| {
-                fill(p, from, len, 0x55);
-                host_compress((p as usize & !16383) as P, size);
+        let written = |p: P, size: usize, from: usize, len: usize| {
+            fill(p, from, len, 0x55);
+            host_compress((p as usize & !16383) as P, size);
+        };
+        // Sizes that nothing is known of yet, since a habit may keep from looking.
+        for size in [160_000, 900_000, 14 * MIB] {
+            check!(zeroing(size, 6, |p, _| written(p, size, 0, size)) == 0);
+        }
+        for size in [230_000, 700_000, 12 * MIB] {
+            check!(zeroing(size, 6, |p, _| written(p, size, size / 2, 9)) == 0);
+        }
+        for size in [260_000, 800_000, 10 * MIB] {
+            let sparse = |p: P, round| {
+                (round * 3000..size).step_by(90_000).for_each(|at| written(p, size, at, 1));
             };
-            check!(zeroing(size, 6, |p, _| written(p, 0, size)) == 0);
-            check!(zeroing(size, 6, |p, _| written(p, size / 2, 9)) == 0);
-            check!(zeroing(size, 6, |p, round| (round * 3000..size).step_by(90_000).for_each(|at| written(p, at, 1))) == 0);
+            check!(zeroing(size, 6, sparse) == 0);
+        }
+        // And those in which everything was done before.
+        for size in SIZES {
+            check!(zeroing(size, 6, |p, _| written(p, size, 0, size)) == 0);
+            check!(zeroing(size, 6, |p, _| written(p, size, size / 2, 9)) == 0);
         }
     }
 
@@ -156,6 +169,15 @@ tests! {
                 let p = realloc(p, size * 2);
                 free(p);
                 check!(*__error() == 77);
+            }
+            for touched in [0, 20_000, size] {
+                for _ in 0..12 {
+                    *__error() = 77;
+                    let p = calloc(1, size);
+                    fill(p, size - touched, touched, 1);
+                    free(p);
+                    check!(*__error() == 77);
+                }
             }
         }
     }
