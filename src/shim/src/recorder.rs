@@ -65,18 +65,24 @@ impl Recorder {
     }
 
     /// The record of this process, if there is one.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, large: &LargeAllocator<System>) -> Option<&'static Record> {
         if self.pattern.load(Relaxed).is_null() {
             return None;
         }
-        self.get_after_forks(large)
-    }
-
-    fn get_after_forks(&self, large: &LargeAllocator<System>) -> Option<&'static Record> {
         let forks = large.forks();
         let known = self.generation.load(Acquire);
-        if known != forks && self.generation.compare_exchange(known, forks, Acquire, Relaxed).is_ok() {
+        if known != forks {
+            self.begin_anew(large, known, forks);
+        }
+        self.current()
+    }
+
+    /// In the child of a fork: one of its threads makes a record.
+    #[cold]
+    #[inline(never)]
+    fn begin_anew(&self, large: &LargeAllocator<System>, known: usize, forks: usize) {
+        if self.generation.compare_exchange(known, forks, Acquire, Relaxed).is_ok() {
             // What is counted before the new record is there is not counted in the parent's.
             self.record.store(null_mut(), Release);
             // SAFETY: set from a CStr that lives as long as the process.
@@ -86,7 +92,6 @@ impl Recorder {
                 record.event(Event::ForkReset);
             }
         }
-        self.current()
     }
 
     fn current(&self) -> Option<&'static Record> {

@@ -66,8 +66,14 @@ pub(crate) fn may_be_ours(p: *mut c_void) -> bool {
 }
 
 /// Gets ready as far as can be. True once the next allocator is known; until then there are only our own pages.
-#[cold]
+#[inline(always)]
 pub fn ready() -> bool {
+    STATE.load(Acquire) == READY || get_ready()
+}
+
+#[cold]
+#[inline(never)]
+fn get_ready() -> bool {
     let state = STATE.load(Acquire);
     if state == UNRESOLVED && STATE.compare_exchange(UNRESOLVED, RESOLVING, Acquire, Acquire).is_ok() {
         let scope = NEXT.resolve(&BEFORE, &raw const STATE as usize);
