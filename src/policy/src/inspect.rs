@@ -70,14 +70,14 @@ impl<P: Pal> LargeAllocator<P> {
         if left {
             // An earlier caller's dirt behind this one's part: it is memory that is worth keeping for who writes as much.
             if known.habit == Habit::Unknown || known.due() {
-                self.habits.learn(class, self.survey(base, shape.usable).found);
+                self.habits.learn(class, self.survey(base, shape.usable, entry.advised).found);
             } else {
                 self.habits.trusted(class);
             }
             (entry.expect, entry.charged) = (shape.left, shape.left - 1);
             return Some(entry);
         }
-        let faithful = !known.due() && (known.reads || self.confirms(base, touched, &known));
+        let faithful = !known.due() && (known.reads || self.confirms(&entry, &known));
         match known.habit {
             Habit::Prefix(pages) if faithful => {
                 self.habits.trusted(class);
@@ -122,14 +122,15 @@ impl<P: Pal> LargeAllocator<P> {
     }
 
     /// Does what a glance tells fit the habit? The mapping is intact, so that its pages can be read.
-    fn confirms(&self, base: usize, touched: u32, known: &Known) -> bool {
+    fn confirms(&self, entry: &Entry, known: &Known) -> bool {
+        let Entry { base, touched, .. } = *entry;
         match known.habit {
             Habit::Unknown => false,
             Habit::Prefix(1) if !self.pal.scan_is_dear() => false,
             Habit::Prefix(_) if touched < WORTH_A_LOOK => true,
             Habit::Prefix(pages) => {
                 self.ends_at(base, pages, touched)
-                    && (pages < WORTH_A_LOOK || !self.seems_untouched(base, pages.min(touched)))
+                    && (pages < self.worth_sampling(entry) || !self.seems_untouched(base, pages.min(touched)))
             }
             // The last page but one is mostly not in use.
             Habit::Sparse(_) => {
@@ -142,6 +143,15 @@ impl<P: Pal> LargeAllocator<P> {
     /// Does the dirty part end after so many pages?
     fn ends_at(&self, base: usize, pages: u32, touched: u32) -> bool {
         pages >= touched || self.pal.resident(self.part(base, pages, touched).start) == Some(false)
+    }
+
+    /// Fewer pages are not sampled. Those of one huge page are resident together, whoever wrote to one of them.
+    fn worth_sampling(&self, entry: &Entry) -> u32 {
+        if entry.advised {
+            (request::HUGE / self.pal.page_size()) as u32 + 1
+        } else {
+            WORTH_A_LOOK
+        }
     }
 
     /// Samples pages that are all resident: are they still zero since we cleared them?
@@ -160,7 +170,8 @@ impl<P: Pal> LargeAllocator<P> {
     #[cold]
     fn look(&self, entry: &mut Entry, class: usize, known: &Known) {
         let expected = if let Habit::Prefix(pages) = known.habit { pages.min(entry.touched) } else { 0 };
-        if expected > SAMPLES as u32
+        let least = if entry.advised { self.worth_sampling(entry) } else { SAMPLES as u32 + 1 };
+        if expected >= least
             && self.ends_at(entry.base, expected, entry.touched)
             && self.seems_untouched(entry.base, expected)
         {
@@ -168,20 +179,21 @@ impl<P: Pal> LargeAllocator<P> {
                 (entry.expect, entry.charged) = (expected, expected - 1);
                 return self.habits.idle(class);
             }
-            // The habit has changed: these pages are memory for nothing.
+            // The habit has changed: these pages are memory for nothing, unless they are back at once.
             if self.give_up(entry) {
-                return if known.reads {
-                    self.habits.forget(class);
-                } else {
-                    self.habits.learn(class, Found::nothing(entry.len));
-                };
+                if known.reads {
+                    return self.habits.forget(class);
+                }
+                self.habits.learn(class, Found::nothing(entry.len));
+                return self.habits.suspect(class);
             }
         }
-        let Survey { found, resident, end, proved } = self.survey(entry.base, entry.touched);
+        let Survey { found, resident, end, proved } = self.survey(entry.base, entry.touched, entry.advised);
         let suspect = proved && found.idle > found.of / 8;
-        if suspect && known.suspect && self.bytes(entry.touched) <= RESIDENT {
-            // Pages that are only read, or overwritten with zeros, are faulted in anew after each purge, which costs more
-            // than clearing them.
+        let all = entry.advised && resident > found.of - found.of / 8;
+        if (suspect || all) && known.suspect && self.bytes(entry.touched) <= RESIDENT {
+            // Pages that are only read, or overwritten with zeros, or written here and there in huge pages, are faulted in
+            // anew after each purge, which costs more than clearing them.
             return self.habits.learn_to_read(class, found.of);
         }
         self.habits.learn(class, found);
@@ -203,18 +215,23 @@ impl<P: Pal> LargeAllocator<P> {
         }
     }
 
-    /// Asks what became of the first `pages` pages of a block whose mapping is intact.
-    fn survey(&self, base: usize, pages: u32) -> Survey {
+    /// Asks what became of the first `pages` pages of a block whose mapping is intact. Of huge pages nothing is idle: they
+    /// cannot be written in part, and reading them costs nearly nothing.
+    fn survey(&self, base: usize, pages: u32, advised: bool) -> Survey {
         let (page, all) = (self.pal.page_size(), self.part(base, 0, pages));
         let mut found = Found { of: pages, dirty: 0, end: 0, idle: 0 };
         let (mut resident, mut end) = (0, 0);
         let mut count = |range: Range, dirty: bool| {
             let (first, pages) = (((range.start - all.start) / page) as u32, (range.len / page) as u32);
             if !dirty {
-                found.idle += pages;
+                found.idle += if advised { 0 } else { pages };
                 return;
             }
             (resident, end) = (resident + pages, first + pages);
+            if advised {
+                (found.dirty, found.end) = (resident, end);
+                return;
+            }
             // What an earlier caller wrote and we cleared is still zero if this one did not want it.
             let step = pages.div_ceil(SPOTS).max(1);
             for at in (0..pages).step_by(step as usize) {
