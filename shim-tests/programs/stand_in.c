@@ -9,6 +9,9 @@ EXPORT(free)
 #ifdef EXTRA
 EXPORT(another)
 #endif
+#ifdef PANIC
+__attribute__((used)) static void core_panicking(void) {}
+#endif
 #ifdef UNDEFINED
 int puts(const char *);
 int hidden(void) { return puts("not allowed"); }

@@ -28,6 +28,7 @@ fn what_is_not_in_order_is_refused() {
         ("-DBIG", "bytes"),
         ("-Wl,-z,execstack", "stack"),
         ("-DNEEDED", "needs"),
+        ("-DPANIC", "can panic"),
     ] {
         let mut flags = vec!["-nostdlib", define];
         if define == "-DVERSIONED" || define == "-DNEEDED" {

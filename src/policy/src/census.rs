@@ -37,12 +37,14 @@ impl<P: Pal> LargeAllocator<P> {
                 census.read += found.len;
                 return;
             }
-            for start in (found.start..found.start + found.len).step_by(page) {
+            let (mut start, end) = (found.start, found.start + found.len);
+            while start < end {
                 let header = if start == chunk { HEADER } else { 0 };
                 // SAFETY: the mapping is intact, so that its pages can be read.
                 if !unsafe { self.pal.is_zero(Range { start: start + header, len: page - header }) } {
                     census.written += page - header;
                 }
+                start += page;
             }
         };
         // SAFETY: the block is ours, and reading touches no page behind the one it was given.

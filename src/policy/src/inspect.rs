@@ -222,7 +222,7 @@ impl<P: Pal> LargeAllocator<P> {
         let mut found = Found { of: pages, dirty: 0, end: 0, idle: 0 };
         let (mut resident, mut end) = (0, 0);
         let mut count = |range: Range, dirty: bool| {
-            let (first, pages) = (((range.start - all.start) / page) as u32, (range.len / page) as u32);
+            let (first, pages) = (self.pages(range.start - all.start), self.pages(range.len));
             if !dirty {
                 found.idle += if advised { 0 } else { pages };
                 return;
@@ -234,7 +234,8 @@ impl<P: Pal> LargeAllocator<P> {
             }
             // What an earlier caller wrote and we cleared is still zero if this one did not want it.
             let step = pages.div_ceil(SPOTS).max(1);
-            for at in (0..pages).step_by(step as usize) {
+            let mut at = 0;
+            while at < pages {
                 let (here, start) = (step.min(pages - at), range.start + at as usize * page);
                 // SAFETY: a resident page of a block whose mapping is intact.
                 if unsafe { self.pal.is_zero(Range { start, len: page }) } {
@@ -243,13 +244,14 @@ impl<P: Pal> LargeAllocator<P> {
                     found.dirty += here;
                     found.end = first + at + here;
                 }
+                at += here;
             }
         };
         // SAFETY: the block is ours, and counting touches nothing.
         if unsafe { self.pal.touched(all, &mut count) }.is_ok() {
             return Survey { found, resident, end, proved: true };
         }
-        let guess = self.pal.resident_prefix(all).map_or(pages, |bytes| (bytes / page) as u32);
+        let guess = self.pal.resident_prefix(all).map_or(pages, |bytes| self.pages(bytes));
         let found = Found { of: pages, dirty: guess, end: guess, idle: 0 };
         Survey { found, resident: guess, end: guess, proved: false }
     }

@@ -289,6 +289,12 @@ impl<P: Pal> LargeAllocator<P> {
         self.pal.fork_handled();
     }
 
+    /// So many bytes in whole pages.
+    pub(crate) fn pages(&self, bytes: usize) -> u32 {
+        // A page is a power of two; a division could panic.
+        bytes.wrapping_shr(self.pal.page_size().trailing_zeros()) as u32
+    }
+
     pub(crate) fn bytes(&self, pages: u32) -> usize {
         pages as usize * self.pal.page_size()
     }

@@ -26,7 +26,7 @@ impl Options {
 /// `B` or `iB` after it).
 pub fn parse_size(text: &[u8]) -> Option<usize> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let (number, unit) = text.split_at(digits);
+    let (number, unit) = text.split_at_checked(digits)?;
     if number.is_empty() {
         return None;
     }

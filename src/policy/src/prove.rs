@@ -26,6 +26,16 @@ struct Waiting {
     class: usize,
 }
 
+/// How many blocks at the beginning lie side by side.
+fn neighbours(batch: &[Waiting]) -> usize {
+    let pairs = batch.windows(2);
+    let side_by_side = |pair: &&[Waiting]| match pair {
+        [one, other] => one.whole.start + one.whole.len == other.whole.start,
+        _ => false,
+    };
+    (pairs.take_while(side_by_side).count() + 1).min(batch.len())
+}
+
 impl<P: Pal> LargeAllocator<P> {
     /// Proves the block `asked` and others that wait. Those with a changed mapping stay unproved. True if the block was the
     /// only one that waited, and its like should be proved together.
@@ -48,8 +58,20 @@ impl<P: Pal> LargeAllocator<P> {
             }
         }
         let Some(batch) = batch.get_mut(..count) else { return false };
-        batch.sort_unstable_by_key(|block| block.whole.start);
-        for run in batch.chunk_by(|a, b| a.whole.start + a.whole.len == b.whole.start) {
+        // By insertion, being few: the library's sort can panic.
+        for end in 1..batch.len() {
+            for at in (0..end).rev() {
+                match batch.get_mut(at..at + 2) {
+                    Some([one, other]) if one.whole.start > other.whole.start => core::mem::swap(one, other),
+                    _ => break,
+                }
+            }
+        }
+        let mut rest = &*batch;
+        while let Some((run, behind)) =
+            rest.split_at_checked(neighbours(rest)).filter(|(run, _)| !run.is_empty())
+        {
+            rest = behind;
             let all = run.len() > 1 && self.is_intact(run);
             for block in run {
                 if let Some(entry) = entries.as_mut_slice().get_mut(block.index) {
