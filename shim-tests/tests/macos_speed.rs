@@ -85,7 +85,7 @@ fn plain_is_as_the_article_says() {
 fn with_the_library_it_is_flat() {
     for more in [&[][..], &["--ring", "64"], &["--zero", "unknown"], &["--zero", "refused"]] {
         for kind in ["pairs", "reads"] {
-            let flat = costs(true, kind, 200, &SIZES, more);
+            let flat = costs(true, kind, 1000, &SIZES, more);
             for (what, of) in
                 [("ns", (|cost| cost.nanoseconds) as fn(&Cost) -> f64), ("bytes", |cost| cost.cleared)]
             {
