@@ -16,6 +16,11 @@ fn main() {
         {
             println!("cargo:rustc-cdylib-link-arg={argument}");
         }
+        // A process that starts pays for each page: with every segment on pages of its own, what is relocated fits on one,
+        // and memory that is zero shares none with the file. The linker of aarch64 knows no such thing.
+        if std::env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64") {
+            println!("cargo:rustc-cdylib-link-arg=-Wl,-z,separate-loadable-segments");
+        }
         // Calls inside the shim stay inside it.
         println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic");
     }

@@ -22,7 +22,8 @@ const ALL: usize = 64;
 /// ... and of the later ones, one in so many.
 const SAMPLE: usize = 8;
 
-/// Where to count.
+/// Where to count. What every process touches comes first.
+#[repr(C)]
 pub struct Recorder {
     record: AtomicPtr<Record>,
     pattern: AtomicPtr<u8>,

@@ -17,20 +17,27 @@ use crate::next::{Next, Scope};
 use crate::recorder::Recorder;
 use crate::{settings, slow};
 
+// What every process touches is together, in `.bss.front`: each page more costs its start a microsecond.
 pub(crate) static LARGE: LargeAllocator<Linux> = LargeAllocator::new(Linux::new());
+#[unsafe(link_section = ".bss.front")]
 pub(crate) static NEXT: Next = Next::new();
 /// The functions of an allocator, or of another shim, that comes before us. Calls of its names never reach us, unless it
 /// passes them on; but it may lack some that we have, and then those are asked about its blocks.
+#[unsafe(link_section = ".bss.front")]
 static BEFORE: Next = Next::new();
 /// The functions of the short way: those of [`NEXT`] once ready, none while recording.
+#[unsafe(link_section = ".bss.front")]
 pub(crate) static SHORT: Next = Next::new();
 pub(crate) static RECORDER: Recorder = Recorder::new();
 
 /// Callocs of so many bytes are ours. 0 until ready, and while recording: then every calloc takes the slow way.
+#[unsafe(link_section = ".bss.front")]
 static SHORT_BELOW: AtomicUsize = AtomicUsize::new(0);
 /// The same for the slow way, its bits inverted: without initialised data the library has one segment less to map.
+#[unsafe(link_section = ".bss.front")]
 static THRESHOLD_INVERTED: AtomicUsize = AtomicUsize::new(0);
 /// Why large callocs are forwarded, as a number and one; 0 while that is still being found out.
+#[unsafe(link_section = ".bss.front")]
 static FORWARDED: AtomicU32 = AtomicU32::new(0);
 /// They are not.
 const NOT_FORWARDED: u32 = u32::MAX;
@@ -48,6 +55,7 @@ pub(crate) fn why_forwarded() -> Option<Forward> {
     }
 }
 
+#[unsafe(link_section = ".bss.front")]
 static STATE: AtomicU32 = AtomicU32::new(UNRESOLVED);
 const UNRESOLVED: u32 = 0;
 /// Some thread looks for the next allocator.

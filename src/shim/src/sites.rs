@@ -27,15 +27,16 @@ const BUFFERS: usize = 16;
 const VAIN: u64 = 16;
 const SAMPLES_A_VAIN: u64 = 256;
 
-/// What takes the samples. One static of it serves a process.
+/// What takes the samples. One static of it serves a process. What is large comes last.
+#[repr(C)]
 pub struct Sampler {
     /// One calloc in so many; 0 is off.
     every: AtomicU64,
     turn: AtomicU64,
-    ranges: [Slot; RANGES],
-    rules: Rules,
     samples: AtomicU64,
     vain: AtomicU64,
+    ranges: [Slot; RANGES],
+    rules: Rules,
     buffers: [Buffer; BUFFERS],
 }
 
@@ -102,8 +103,12 @@ impl Sampler {
         self.every.store(every, Relaxed);
     }
 
-    /// A new record: it knows no modules, and who held a buffer before a fork is not there any more.
+    /// A new record: it knows no modules, and who held a buffer before a fork is not there any more. While nothing is
+    /// sampled no page of this is touched, nor the record's for it.
     pub fn begin(&self, record: &Record) {
+        if self.every.load(Relaxed) == 0 {
+            return;
+        }
         for slot in &self.ranges {
             slot.end.store(0, Relaxed);
             slot.start.store(0, Relaxed);
