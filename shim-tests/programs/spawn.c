@@ -1,14 +1,14 @@
-/* Runs a program N times one after the other. usage: spawn N PRELOAD PROGRAM; PRELOAD may be empty.
-   Prints nanoseconds per process. Not injected itself. */
+/* Runs a program N times one after the other. usage: spawn N PRELOAD PROGRAM [VARIABLE=VALUE]; PRELOAD may be empty,
+   and then the variable is not set either. Prints nanoseconds per process. Not injected itself. */
 #include "check.h"
 #include <spawn.h>
 #include <sys/wait.h>
 #include <time.h>
 
 int main(int argc, char **argv) {
-    CHECK(argc == 4);
+    CHECK(argc == 4 || argc == 5);
     long count = atol(argv[1]);
-    char preload[4096], *with[] = {preload, NULL}, *without[] = {NULL}, *args[] = {argv[3], NULL};
+    char preload[4096], *with[] = {preload, argv[4], NULL}, *without[] = {NULL}, *args[] = {argv[3], NULL};
     snprintf(preload, sizeof preload, "LD_PRELOAD=%s", argv[2]);
     struct timespec a, b;
     clock_gettime(CLOCK_MONOTONIC, &a);

@@ -57,16 +57,9 @@ fn programs(list: &[(&str, &str)]) -> Vec<(String, String)> {
     list.iter().map(|(exe, ended)| ((*exe).to_owned(), (*ended).to_owned())).collect()
 }
 
-/// The name of the file that this is.
-fn real(program: &str) -> String {
-    let path = fs::canonicalize(program).unwrap_or_else(|e| panic!("{program}: {e}"));
-    path.file_name().expect("a name").to_string_lossy().into_owned()
-}
-
 #[test]
 fn exec_after_exec_is_one_process() {
     let logs = logs();
-    let sh = real("/bin/sh");
     let run = Run::new("/bin/sh")
         .args(["-c", "/bin/true; exec /bin/bash -c 'exec /bin/bash -c \"exec /bin/true\"'"]);
     let outcome = recorded(logs.path(), run);
@@ -74,7 +67,7 @@ fn exec_after_exec_is_one_process() {
     let mut chains = chains(&report);
     chains.sort_by_key(|(pid, _)| *pid != u64::from(outcome.pid));
     assert_eq!(chains.len(), 2, "{chains:?}");
-    let wanted = [(&*sh, "exec"), ("bash", "exec"), ("bash", "exec"), ("true", "exit")];
+    let wanted = [("sh", "exec"), ("bash", "exec"), ("bash", "exec"), ("true", "exit")];
     assert_eq!(chains[0], (outcome.pid.into(), programs(&wanted)));
     // The child, and what it was before it became another program, if it allocated anything.
     assert_eq!(chains[1].1.last().expect("a program"), &("true".to_owned(), "exit".to_owned()));
@@ -132,15 +125,15 @@ fn whatever_a_program_does_before_it_ends() {
 /// Shells and wrappers: nothing is said to have vanished where nothing was lost.
 #[test]
 fn everyday_programs_end_in_order() {
-    let (sh, env, python) = (real("/bin/sh"), real("/usr/bin/env"), python("tests"));
-    let snake = real(python.to_str().expect("UTF-8"));
+    let python = python("tests");
+    let snake = python.file_name().expect("a name").to_str().expect("UTF-8");
     let subprocess = "import os, subprocess; subprocess.run(['/bin/true'], check=True); os._exit(0)";
     let own = |list: &[(&str, &str)]| programs(list);
     for (run, wanted, children) in [
-        (Run::new("/bin/sh").args(["-c", ":"]), own(&[(&sh, "exit")]), 0),
-        (Run::new("/bin/sh").args(["-c", "/bin/true; (:); x=$(:)"]), own(&[(&sh, "exit")]), 1),
-        (Run::new("env").args(["A=1", "/bin/true"]), own(&[(&env, "exec"), ("true", "exit")]), 0),
-        (Run::new(&python).args(["-c", subprocess]), own(&[(&snake, "exit")]), 1),
+        (Run::new("/bin/sh").args(["-c", ":"]), own(&[("sh", "exit")]), 0),
+        (Run::new("/bin/sh").args(["-c", "/bin/true; (:); x=$(:)"]), own(&[("sh", "exit")]), 1),
+        (Run::new("env").args(["A=1", "/bin/true"]), own(&[("env", "exec"), ("true", "exit")]), 0),
+        (Run::new(&python).args(["-c", subprocess]), own(&[(snake, "exit")]), 1),
     ] {
         let logs = logs();
         let outcome = recorded(logs.path(), run);
@@ -152,6 +145,78 @@ fn everyday_programs_end_in_order() {
         let of_true = others.iter().filter(|(_, list)| list.last() == programs(&[("true", "exit")]).last());
         assert_eq!(of_true.count(), children, "{others:?}");
         assert!(records(&report).iter().all(|r| r["state"] != "vanished"), "{report:#}");
+    }
+}
+
+/// What the kernel says, whether it was asked or not: the program's path as it was started, or where that is none of the
+/// program's, the program's own; and the arguments.
+#[test]
+fn programs_by_any_name() {
+    let scratch = TempDir::new().expect("a directory");
+    let at = |name: &str| scratch.path().join(name).to_str().expect("UTF-8").to_owned();
+    fs::copy("/bin/true", at("truth")).expect("a copy");
+    std::os::unix::fs::symlink(at("truth"), at("link")).expect("a link");
+    let script = |name: &str, first: &str| {
+        fs::write(at(name), format!("#!{first}\n:\n")).expect("a script");
+        fs::set_permissions(at(name), fs::Permissions::from_mode(0o755)).expect("permissions");
+    };
+    script("script", "/bin/sh -e");
+    script("of-script", &at("script"));
+    let sh = fs::canonicalize("/bin/sh").expect("sh").to_str().expect("UTF-8").to_owned();
+    let (from, many) = (at(""), "x ".repeat(5000));
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let python = |line: &str| format!("import os\n{line}");
+    for (program, exe, argv) in [
+        (
+            python(&format!("os.execv('{from}truth', ['any name', '', 'b'])")),
+            at("truth"),
+            words("any_name - b"),
+        ),
+        (python(&format!("os.execv('{from}link', ['a'])")), at("link"), words("a")),
+        (
+            python(&format!("os.execv('{from}script', ['a', 'b'])")),
+            sh.clone(),
+            vec!["/bin/sh".into(), "-e".into(), at("script"), "b".into()],
+        ),
+        (
+            python(&format!("os.execv('{from}of-script', ['a'])")),
+            sh.clone(),
+            vec!["/bin/sh".into(), "-e".into(), at("script"), at("of-script")],
+        ),
+        (
+            python(&format!("os.chdir('{from}'); os.execv('./truth', ['./truth'])")),
+            at("truth"),
+            words("./truth"),
+        ),
+        (
+            python(&format!("os.execve(os.open('{from}truth', 0), ['fd'], os.environ)")),
+            at("truth"),
+            words("fd"),
+        ),
+        (
+            python(&format!("os.execv('{from}truth', 'many {many}'.split())")),
+            at("truth"),
+            words("many x x x"),
+        ),
+        (
+            python(&format!("os.execv('{from}truth', ['{from}truth', '{from}truth'])")),
+            at("truth"),
+            vec![at("truth"); 2],
+        ),
+    ] {
+        let logs = logs();
+        let outcome = recorded(logs.path(), Run::new(shim_tests::python("tests")).args(["-c", &program]));
+        let report = report(logs.path());
+        let record = records(&report).iter().find(|r| r["ended"] == "exit").expect("the program's record");
+        assert_eq!(
+            (record["pid"].as_u64(), record["exe"].as_str()),
+            (Some(outcome.pid.into()), Some(&*exe)),
+            "{program:.90}"
+        );
+        let got = record["argv"].as_array().expect("arguments").iter().map(|a| a.as_str().expect("text"));
+        let got: Vec<_> =
+            got.take(4).map(|a| if a.is_empty() { "-".to_owned() } else { a.replace(' ', "_") }).collect();
+        assert_eq!(got, argv, "{program:.90}");
     }
 }
 

@@ -45,6 +45,24 @@ fn a_short_process() {
     assert!(ratio("a process that does nothing", 20, || batch(""), || batch(library)) <= 1.25);
 }
 
+/// The same, recorded, where files are made in memory. A file system on a disk takes its own time to make a file: a fifth of
+/// what the process costs, or as much as all of it.
+#[test]
+fn a_short_process_recorded() {
+    let library = Built::find().library.to_str().expect("a UTF-8 path");
+    let records =
+        tempfile::TempDir::with_prefix_in("fastcalloc-", "/dev/shm").expect("a directory in memory");
+    let log = format!("FASTCALLOC_LOG={}/%e.%p.fcrec", records.path().display());
+    let (spawn, nothing) = (c_program("spawn", &[]), c_program("nothing", &[]));
+    let batch = |preload: &str, log: &str| {
+        figure(&Run::new(&spawn).args(["100", preload]).arg(&nothing).arg(log).plain())
+    };
+    // 1.25 is the aim; 1.22 was measured, and a tenth is left to noise.
+    let ratio = ratio("a process that does nothing, recorded", 20, || batch("", ""), || batch(library, &log));
+    assert_eq!(records.path().read_dir().expect("the records").count(), 2000, "records");
+    assert!(ratio <= 1.375);
+}
+
 /// What a record costs where nothing else is done: 3.5 ns a call of 4.4 were measured, so that a pair takes 1.8 times as long.
 #[test]
 fn counting_small_calls() {

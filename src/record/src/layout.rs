@@ -121,7 +121,8 @@ pub(crate) struct Header {
     pub sequence: AtomicU64,
     pub process_started_ns: AtomicU64,
     pub boot_ns: AtomicU64,
-    pub reserved: [AtomicU64; 4],
+    pub process: AtomicU64,
+    pub reserved: [AtomicU64; 3],
     pub sections: [[AtomicU64; SECTION_BYTES / 8]; SECTIONS],
     pub spare: [AtomicU64; 4],
 }

@@ -74,6 +74,7 @@ pub fn parse(bytes: &[u8]) -> Result<Snapshot<'_>, Error> {
         sequence: u64_at(file, 72).ok_or(Error::BadHeader)?,
         process_started_ns: u64_at(file, 80).ok_or(Error::BadHeader)?,
         boot_ns: u64_at(file, 88).ok_or(Error::BadHeader)?,
+        process: u64_at(file, 96).ok_or(Error::BadHeader)?,
         ..Snapshot::default()
     };
     let (mut seen, mut beyond) = (0u64, Sum::default());

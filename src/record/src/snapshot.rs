@@ -204,6 +204,9 @@ pub struct Snapshot<'a> {
     pub sequence: u64,
     /// When the record began: nanoseconds of CLOCK_REALTIME.
     pub started_ns: u64,
+    /// A number that no other process has while the system runs, and exec does not change; 0 if that is not known, and then
+    /// `process_started_ns` must do.
+    pub process: u64,
     /// When the process began, which exec does not change: nanoseconds since the system started, 0 if that is not known.
     pub process_started_ns: u64,
     /// When the system started: nanoseconds of CLOCK_REALTIME as it was when the record began.

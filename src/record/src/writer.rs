@@ -29,6 +29,9 @@ pub struct Identity<'a> {
     pub sequence: u32,
     /// When the record began: nanoseconds of CLOCK_REALTIME.
     pub started_ns: u64,
+    /// A number that no other process has while the system runs, and exec does not change; 0 if that is not known, and then
+    /// `process_started_ns` must do.
+    pub process: u64,
     /// When the process began, which exec does not change: nanoseconds since the system started, 0 if that is not known.
     pub process_started_ns: u64,
     /// When the system started: nanoseconds of CLOCK_REALTIME as it is now.
@@ -86,6 +89,7 @@ impl Record {
         set(&h.sequence, id.sequence.into());
         set(&h.process_started_ns, id.process_started_ns);
         set(&h.boot_ns, id.boot_ns);
+        set(&h.process, id.process);
         let texts = [
             text(section::HOST, offset_of!(Record, host), &self.host, id.host),
             text(section::LIBRARY, offset_of!(Record, library), &self.library, id.library),

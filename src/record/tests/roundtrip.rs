@@ -38,6 +38,15 @@ fn a_sample_reads_back() {
 }
 
 #[test]
+fn which_process_it_was_reads_back() {
+    let r = common::record();
+    r.begin(&Identity { process: u64::MAX - 1, process_started_ns: 2, boot_ns: 3, ..identity() });
+    let file = bytes(r);
+    let s = parse(&file).unwrap();
+    assert_eq!((s.process, s.process_started_ns, s.boot_ns), (u64::MAX - 1, 2, 3));
+}
+
+#[test]
 fn threads_read_back() {
     let file = bytes(sample());
     let s = parse(&file).unwrap();

@@ -156,6 +156,7 @@ impl Scratch {
         // The path is done with: its room serves for the arguments.
         self.path.fill(os::arguments);
         let started_ns = nanoseconds(libc::CLOCK_REALTIME);
+        let process = os::process();
         let mut host = [0; 64];
         let len = os::host(&mut host);
         record.begin(&Identity {
@@ -164,7 +165,8 @@ impl Scratch {
             uid: os::user(),
             sequence,
             started_ns,
-            process_started_ns: os::process_started_ns(),
+            process,
+            process_started_ns: if process == 0 { os::process_started_ns() } else { 0 },
             boot_ns: os::PROCESS_CLOCK.map_or(0, |clock| started_ns.saturating_sub(nanoseconds(clock))),
             threshold: chosen.threshold() as u64,
             host: host.get(..len).unwrap_or(&[]),

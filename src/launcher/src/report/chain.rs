@@ -1,9 +1,10 @@
 //! Which records are of one process: a process that goes on as another program (exec) leaves a record for each. Depends on
 //! `process`.
 //!
-//! A process keeps its id and the time of its start throughout, and no two processes have both, unless one lives in a
-//! namespace or on a system of its own; the name of the host and the time when the system started tell most of those
-//! apart. So a later record of the same process proves that the earlier program ended by exec. One that has called exit
+//! A process keeps its id and the number that its system gives it throughout, and no other has that number while the
+//! system runs. Where systems give none, the time of its start must do: no two processes have that and the id, unless one
+//! lives in a namespace or on a system of its own; the name of the host and the time when the system started tell most of
+//! those apart. So a later record of the same process proves that the earlier program ended by exec. One that has called exit
 //! did not: what has the same id and start is then another process.
 
 use std::collections::{BTreeSet, HashMap};
@@ -22,7 +23,7 @@ pub fn link(processes: &mut [Process]) {
     each(processes, |before, _| followed.extend_from_slice(before));
     for at in followed {
         let p = &mut processes[at];
-        if p.ended == Some(Ended::Open) && p.process_started_ns != 0 {
+        if p.ended == Some(Ended::Open) && known(p) {
             (p.ended, p.life) = (Some(Ended::Exec), Life::Unclear);
         }
     }
@@ -63,8 +64,14 @@ fn befores(processes: &[Process]) -> Vec<Option<usize>> {
     all
 }
 
-/// What a process keeps: host, process id, start.
-type Kept<'a> = (&'a str, u32, u64);
+/// What a process keeps: host, process id, number, start.
+type Kept<'a> = (&'a str, u32, u64, u64);
+
+/// Whether its record says which process it was.
+#[must_use]
+pub fn known(p: &Process) -> bool {
+    p.process != 0 || p.process_started_ns != 0
+}
 
 /// Goes through the records: where those are that it follows and none has followed yet, in order, and where it is.
 fn each(processes: &[Process], mut see: impl FnMut(&[usize], usize)) {
@@ -76,7 +83,7 @@ fn each(processes: &[Process], mut see: impl FnMut(&[usize], usize)) {
             see(&[], at);
             continue;
         }
-        let systems = open.entry((&p.host, p.pid, p.process_started_ns)).or_default();
+        let systems = open.entry((&p.host, p.pid, p.process, p.process_started_ns)).or_default();
         let (least, most) = (p.boot_ns.saturating_sub(DRIFT), p.boot_ns.saturating_add(DRIFT));
         let near: Vec<_> = systems.range((least, 0)..=(most, usize::MAX)).copied().collect();
         for key in &near {
@@ -124,13 +131,20 @@ mod tests {
             record(9, 0, BOOT, 6, Ended::Open),
             record(9, 0, BOOT, 7, Ended::Exec),
             record(9, 0, BOOT, 8, Ended::Open),
+            // Their systems number them: one goes on, and another got its id later, within a tick.
+            record(11, 0, BOOT, 9, Ended::Open),
+            record(11, 0, BOOT, 10, Ended::Open),
+            record(11, 0, BOOT, 11, Ended::Open),
         ];
+        for (p, number) in all.iter_mut().skip(8).zip([501, 501, 502]) {
+            p.process = number;
+        }
         link(&mut all);
         let ended = all.iter().map(|p| p.ended.unwrap() as u32).collect::<Vec<_>>();
-        assert_eq!(ended, [2, 0, 1, 0, 0, 0, 2, 0]);
-        assert_eq!(numbers(&all), [0, 1, 0, 2, 3, 4, 5, 5]);
-        assert_eq!(count(&all), 6);
-        assert_eq!(last(&all).iter().map(|p| p.started_ns).collect::<Vec<_>>(), [2, 3, 4, 5, 6, 8]);
+        assert_eq!(ended, [2, 0, 1, 0, 0, 0, 2, 0, 2, 0, 0]);
+        assert_eq!(numbers(&all), [0, 1, 0, 2, 3, 4, 5, 5, 6, 6, 7]);
+        assert_eq!(count(&all), 8);
+        assert_eq!(last(&all).iter().map(|p| p.started_ns).collect::<Vec<_>>(), [2, 3, 4, 5, 6, 8, 10, 11]);
     }
 
     proptest! {

@@ -39,7 +39,6 @@ struct ProcessJson<'a> {
     argv_truncated: bool,
     sequence: u64,
     process: usize,
-    process_started: Option<String>,
     started: String,
     ended: &'static str,
     state: &'static str,
@@ -183,8 +182,6 @@ fn process<'a>(p: &'a Process, number: usize, resolver: &mut Resolver) -> Proces
         argv_truncated: p.argv_truncated,
         sequence: p.sequence,
         process: number,
-        process_started: (p.process_started_ns != 0)
-            .then(|| moment(p.boot_ns.saturating_add(p.process_started_ns))),
         started: moment(p.started_ns),
         ended: p.ended.map_or("unknown", Ended::name),
         state: p.state(),

@@ -37,6 +37,8 @@ struct Line {
     sequence: u64,
     started_ns: u64,
     #[serde(default, skip_serializing_if = "zero")]
+    process: u64,
+    #[serde(default, skip_serializing_if = "zero")]
     process_started_ns: u64,
     #[serde(default, skip_serializing_if = "zero")]
     boot_ns: u64,
@@ -126,6 +128,7 @@ pub fn line(p: &Process) -> String {
         uid: p.uid,
         sequence: p.sequence,
         started_ns: p.started_ns,
+        process: p.process,
         process_started_ns: p.process_started_ns,
         boot_ns: p.boot_ns,
         threshold: p.threshold,
@@ -270,6 +273,7 @@ fn process(path: &Path, line: Line) -> Process {
         uid: line.uid,
         sequence: line.sequence,
         started_ns: line.started_ns,
+        process: line.process,
         process_started_ns: line.process_started_ns,
         boot_ns: line.boot_ns,
         threshold: line.threshold,

@@ -23,6 +23,8 @@ pub struct Process {
     pub sequence: u64,
     /// When the record began: nanoseconds since 1970.
     pub started_ns: u64,
+    /// A number that no other process has while the system runs, and exec does not change; 0 if that is not known.
+    pub process: u64,
     /// When the process began, which exec does not change: nanoseconds after `boot_ns`; 0 if that is not known.
     pub process_started_ns: u64,
     /// When the system started, as its clock had it when the record began: nanoseconds since 1970.
@@ -95,6 +97,7 @@ impl Process {
             uid: s.uid,
             sequence: s.sequence,
             started_ns: s.started_ns,
+            process: s.process,
             process_started_ns: s.process_started_ns,
             boot_ns: s.boot_ns,
             threshold: s.threshold,

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use record::Ended;
 
-use super::chain::DRIFT;
+use super::chain::{self, DRIFT};
 use super::process::{Life, Process};
 
 /// Whether `file`, opened for reading only, is open or mapped for writing somewhere; `None` if the kernel does not say.
@@ -149,9 +149,12 @@ fn look(p: &Process) -> Look {
         return Look::Gone;
     }
     let tick = 1_000_000_000 / rustix::param::clock_ticks_per_second();
-    let known = p.process_started_ns != 0;
-    let same = if known {
-        ticks * tick == p.process_started_ns && (boot * 1e9 - p.boot_ns as f64).abs() < DRIFT as f64
+    let known = chain::known(p);
+    let since = (boot * 1e9 - p.boot_ns as f64).abs() < DRIFT as f64;
+    let same = if p.process != 0 {
+        since && number(p.pid) == Some(p.process)
+    } else if known {
+        since && ticks * tick == p.process_started_ns
     } else {
         // The boot time is known to a second, and clocks are set. A pid is not given anew so soon.
         boot + (ticks * tick) as f64 / 1e9 <= p.started_ns as f64 / 1e9 + 2.0
@@ -164,11 +167,33 @@ fn look(p: &Process) -> Look {
             match p.exe.len() {
                 0 => Look::Hidden,
                 len if kept == p.exe || (len >= EXE && kept.starts_with(&p.exe)) => Look::Same,
+                _ if fs::canonicalize(&p.exe).is_ok_and(|exe| exe.to_str() == Some(kept)) => Look::Same,
                 _ => Look::Other,
             }
         }
         _ => Look::Hidden,
     }
+}
+
+/// The number that the kernel gives a process and no other while it runs: the inode of its descriptor, from Linux 6.9 on
+/// (pidfs; before, all those descriptors share an inode and are of another file system).
+#[cfg(target_os = "linux")]
+#[must_use]
+pub fn number(pid: u32) -> Option<u64> {
+    use rustix::process::{pidfd_open, Pid, PidfdFlags};
+    // linux/magic.h; libc does not name it.
+    const PID_FS_MAGIC: i64 = 0x5049_4446;
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    let kind = rustix::fs::fstatfs(&process).ok()?.f_type;
+    (kind == PID_FS_MAGIC).then_some(rustix::fs::fstat(&process).ok()?.st_ino)
+}
+
+/// None is known on this system.
+#[cfg(not(target_os = "linux"))]
+#[must_use]
+pub fn number(_pid: u32) -> Option<u64> {
+    None
 }
 
 fn trimmed(path: &str) -> Option<String> {

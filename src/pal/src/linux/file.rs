@@ -29,6 +29,28 @@ pub fn open(path: &CStr, flags: i32, mode: u32) -> Result<Fd, i32> {
         .map(Fd)
 }
 
+/// A descriptor of a process (pidfd_open(2)).
+pub fn process(pid: u32) -> Result<Fd, i32> {
+    // SAFETY: numbers only.
+    unsafe { syscall(libc::SYS_pidfd_open, [pid as usize, 0, 0, 0, 0, 0]) }.map(Fd)
+}
+
+/// The kind of file system that a file is on (fstatfs(2)).
+pub fn system(fd: &Fd) -> Result<i64, i32> {
+    // SAFETY: all-zero is valid.
+    let mut system: libc::statfs = unsafe { core::mem::zeroed() };
+    // SAFETY: writes one struct, which the C library has as the kernel does on 64-bit machines; so below.
+    unsafe { syscall(libc::SYS_fstatfs, [fd.0, &raw mut system as usize, 0, 0, 0, 0]) }.map(|_| system.f_type)
+}
+
+/// The file's inode number (fstat(2)).
+pub fn inode(fd: &Fd) -> Result<u64, i32> {
+    // SAFETY: all-zero is valid.
+    let mut file: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: writes one struct.
+    unsafe { syscall(libc::SYS_fstat, [fd.0, &raw mut file as usize, 0, 0, 0, 0]) }.map(|_| file.st_ino)
+}
+
 /// Reads at most `to.len()` bytes.
 pub fn read(fd: &Fd, to: &mut [u8]) -> Result<usize, i32> {
     // SAFETY: the kernel writes at most `to.len()` bytes into `to`.

@@ -5,6 +5,7 @@ pub mod file;
 pub mod maps;
 pub mod memory;
 mod pagemap;
+pub mod start;
 pub mod syscall;
 
 use core::ptr::NonNull;

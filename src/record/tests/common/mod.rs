@@ -26,6 +26,7 @@ pub fn identity() -> Identity<'static> {
         uid: 1000,
         sequence: 1,
         started_ns: 1_700_000_000_123_456_789,
+        process: 0,
         process_started_ns: 4_242_420_000_000,
         boot_ns: 1_699_995_757_703_456_789,
         threshold: 131_072,

@@ -2,6 +2,7 @@
 
 use core::ffi::CStr;
 
+use pal::linux::start;
 use pal::linux::syscall::syscall;
 pub use pal::linux::syscall::thread_name;
 pub use pal::linux::{file, pid, Linux as System};
@@ -30,12 +31,32 @@ pub fn host(to: &mut [u8]) -> usize {
     name.len().min(to.len())
 }
 
-/// The path of the program.
+/// The path of the program, as it was started if that path is a whole one, and the kernel's own word otherwise: for scripts,
+/// whose name is not the program's, and for programs started from a descriptor. A link in `/proc` costs more than all
+/// else that a record is told of its process.
 pub fn program(to: &mut [u8]) -> usize {
+    if let Some(name) = start::program() {
+        to.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
+        return name.len().min(to.len());
+    }
     let (cwd, link) = (libc::AT_FDCWD as isize as usize, c"/proc/self/exe".as_ptr() as usize);
     // SAFETY: writes at most so many bytes.
     unsafe { syscall(libc::SYS_readlinkat, [cwd, link, to.as_mut_ptr() as usize, to.len(), 0, 0]) }
         .unwrap_or(0)
+}
+
+/// The number that the kernel gives this process and, while it runs, no other, and that exec does not change: the inode of
+/// its descriptor, from Linux 6.9 on (pidfs, fs/pidfs.c); before, all such descriptors share one, on another file system.
+/// 0 if there is none.
+pub fn process() -> u64 {
+    /// linux/magic.h; libc does not name it.
+    const PID_FS_MAGIC: i64 = 0x5049_4446;
+    let Ok(fd) = file::process(pid()) else { return 0 };
+    if file::system(&fd) == Ok(PID_FS_MAGIC) {
+        file::inode(&fd).unwrap_or(0)
+    } else {
+        0
+    }
 }
 
 /// When the process began, which exec does not change: nanoseconds since the system started, 0 if that is not known.
@@ -60,6 +81,10 @@ pub const PROCESS_CLOCK: Option<libc::clockid_t> = Some(libc::CLOCK_BOOTTIME);
 
 /// The arguments, each ended by a zero byte.
 pub fn arguments(to: &mut [u8]) -> usize {
+    if let Some(words) = start::arguments() {
+        let bytes = to.iter_mut().zip(words.flatten());
+        return bytes.map(|(to, from)| *to = *from).count();
+    }
     read(c"/proc/self/cmdline", to)
 }
 

@@ -79,6 +79,11 @@ pub fn thread_name() -> [u8; 16] {
     name
 }
 
+/// The system gives processes no number that it does not give again.
+pub fn process() -> u64 {
+    0
+}
+
 /// When the process began, which exec does not change (xnu sets `p_start` at the fork alone): nanoseconds since 1970, 0 if that is not
 /// known.
 pub fn process_started_ns() -> u64 {
