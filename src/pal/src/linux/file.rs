@@ -39,8 +39,9 @@ pub fn process(pid: u32) -> Result<Fd, i32> {
 pub fn system(fd: &Fd) -> Result<i64, i32> {
     // SAFETY: all-zero is valid.
     let mut system: libc::statfs = unsafe { core::mem::zeroed() };
-    // SAFETY: writes one struct, which the C library has as the kernel does on 64-bit machines; so below.
-    unsafe { syscall(libc::SYS_fstatfs, [fd.0, &raw mut system as usize, 0, 0, 0, 0]) }.map(|_| system.f_type)
+    // SAFETY: writes one struct, which C libraries have as the kernel does on 64-bit machines, but for signs; so below.
+    unsafe { syscall(libc::SYS_fstatfs, [fd.0, &raw mut system as usize, 0, 0, 0, 0]) }
+        .map(|_| i64::from_ne_bytes(system.f_type.to_ne_bytes()))
 }
 
 /// The file's inode number (fstat(2)).
