@@ -10,6 +10,9 @@ use crate::large::LargeAllocator;
 use crate::ownership::Shape;
 use crate::request::{self, HEADER};
 
+/// Blocks of at most so many pages (256 KiB, and the header's) are cleared whole once anything is written to them: that takes
+/// less than to find out what was not, and to fault it in again some other time.
+const CLEARED_WHOLE: u32 = 65;
 /// Blocks below so many pages are cleared whole faster than a scan can open its file: not worth a look (512 KiB).
 const WORTH_A_LOOK: u32 = 128;
 /// Places read in a block that is expected to be full.
@@ -20,6 +23,9 @@ const SPOTS: u32 = 64;
 const PATIENCE: u8 = 4;
 /// One block in so many of a sparse class is asked whether it still is one: that costs a fifth of what a small one does.
 const ASKED: u8 = 8;
+/// What was given up of so long a block leaves page tables behind, which each purge goes through (1000 MiB: 6 us instead of
+/// 1.6): it is cheaper to map it anew.
+const LONG: usize = 64 << 20;
 /// Up to this length other allocators keep a freed block resident (glibc's `DEFAULT_MMAP_THRESHOLD_MAX`).
 const RESIDENT: usize = 32 << 20;
 
@@ -34,7 +40,7 @@ struct Survey {
 }
 
 impl<P: Pal> LargeAllocator<P> {
-    /// What state is the block in? `None`: its mapping is not what it was.
+    /// What state is the block in? `None`: its mapping is not what it was, or worth less than a new one.
     pub(crate) fn inspect(&self, base: usize, shape: Shape) -> Option<Entry> {
         let touched = shape.touched.max(shape.usable).min(shape.len);
         let class = request::class(shape.usable as usize);
@@ -77,6 +83,13 @@ impl<P: Pal> LargeAllocator<P> {
             (entry.expect, entry.charged) = (shape.left, shape.left - 1);
             return Some(entry);
         }
+        let whole = known.habit == Habit::Prefix(touched);
+        if touched <= CLEARED_WHOLE && self.begins_written(base, touched, whole) {
+            if !whole {
+                self.habits.learn(class, Found::all(touched));
+            }
+            return Some(entry);
+        }
         let faithful = !known.due() && (known.reads || self.confirms(&entry, &known));
         match known.habit {
             Habit::Prefix(pages) if faithful => {
@@ -92,7 +105,8 @@ impl<P: Pal> LargeAllocator<P> {
             Habit::Prefix(_) if touched < WORTH_A_LOOK && !known.due() => {
                 self.habits.learn(class, Found::all(touched));
             }
-            _ => self.look(&mut entry, class, &known),
+            _ if !self.look(&mut entry, class, &known) => return None,
+            _ => {}
         }
         Some(entry)
     }
@@ -119,6 +133,20 @@ impl<P: Pal> LargeAllocator<P> {
         };
         let untouched = |page| self.pal.resident(self.part(base, page, touched).start) == Some(false);
         zero || (touched > 1 && untouched(1) && untouched(touched / 2))
+    }
+
+    /// Has somebody written to the first two pages, where nearly everybody who writes begins? The mapping is intact.
+    /// `resident`: the block is expected to have all its memory.
+    fn begins_written(&self, base: usize, touched: u32, resident: bool) -> bool {
+        let line = |at: Range, offset| Range { start: at.start + offset, len: 64 };
+        let (first, second) = (self.part(base, 0, 1), self.part(base, 1, touched));
+        // SAFETY: lines of a block whose mapping is intact. An untouched page is not read: that would make it memory.
+        unsafe {
+            !self.pal.is_zero(line(first, 64))
+                || !self.pal.is_zero(line(first, 2048))
+                || ((resident || self.pal.resident(second.start) == Some(true))
+                    && !self.pal.is_zero(line(second, 0)))
+        }
     }
 
     /// Does what a glance tells fit the habit? The mapping is intact, so that its pages can be read.
@@ -166,9 +194,10 @@ impl<P: Pal> LargeAllocator<P> {
         written.nth(1).is_none()
     }
 
-    /// Looks at the pages of a freed block and learns. What is found untouched needs no zeroing any more.
+    /// Looks at the pages of a freed block and learns. What is found untouched needs no zeroing any more. False: the block is
+    /// not worth keeping.
     #[cold]
-    fn look(&self, entry: &mut Entry, class: usize, known: &Known) {
+    fn look(&self, entry: &mut Entry, class: usize, known: &Known) -> bool {
         let expected = if let Habit::Prefix(pages) = known.habit { pages.min(entry.touched) } else { 0 };
         let least = if entry.advised { self.worth_sampling(entry) } else { SAMPLES as u32 + 1 };
         if expected >= least
@@ -177,15 +206,18 @@ impl<P: Pal> LargeAllocator<P> {
         {
             if known.idle < PATIENCE && !known.reads {
                 (entry.expect, entry.charged) = (expected, expected - 1);
-                return self.habits.idle(class);
+                self.habits.idle(class);
+                return true;
             }
             // The habit has changed: these pages are memory for nothing, unless they are back at once.
             if self.give_up(entry) {
                 if known.reads {
-                    return self.habits.forget(class);
+                    self.habits.forget(class);
+                } else {
+                    self.habits.learn(class, Found::nothing(entry.len));
+                    self.habits.suspect(class);
                 }
-                self.habits.learn(class, Found::nothing(entry.len));
-                return self.habits.suspect(class);
+                return entry.len < self.pages(LONG);
             }
         }
         let Survey { found, resident, end, proved } = self.survey(entry.base, entry.touched, entry.advised);
@@ -194,14 +226,18 @@ impl<P: Pal> LargeAllocator<P> {
         if (suspect || all) && known.suspect && self.bytes(entry.touched) <= RESIDENT {
             // Pages that are only read, or overwritten with zeros, or written here and there in huge pages, are faulted in
             // anew after each purge, which costs more than clearing them.
-            return self.habits.learn_to_read(class, found.of);
+            self.habits.learn_to_read(class, found.of);
+            return true;
         }
         self.habits.learn(class, found);
+        if known.suspect && found.habit() == Habit::Prefix(1) && entry.len >= self.pages(LONG) {
+            return false;
+        }
         if suspect {
             self.habits.suspect(class);
             // They would be found again and again, by each scan. If they are back after this, somebody reads them each time.
             if self.give_up(entry) {
-                return;
+                return entry.len < self.pages(LONG);
             }
         }
         match found.habit() {
@@ -213,6 +249,7 @@ impl<P: Pal> LargeAllocator<P> {
             entry.touched = end.max(1);
             entry.expect = entry.expect.min(entry.touched);
         }
+        true
     }
 
     /// Asks what became of the first `pages` pages of a block whose mapping is intact. Of huge pages nothing is idle: they

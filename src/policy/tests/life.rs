@@ -105,6 +105,79 @@ fn a_head_is_cleared_and_the_rest_given_back() {
 }
 
 #[test]
+fn small_blocks_that_are_written_in_part_are_cleared_whole_and_never_asked_about() {
+    for bytes in [128 << 10, 200 << 10, 256 << 10] {
+        // A head; a page that is none of the header's; a half.
+        for part in [
+            Range { start: 0, len: 16384 },
+            Range { start: 4080, len: 4096 },
+            Range { start: 0, len: bytes / 2 },
+        ] {
+            let large = allocator();
+            for _ in 0..4 {
+                cycle(&large, bytes, &[part]);
+            }
+            large.pal().tally();
+            for _ in 0..200 {
+                cycle(&large, bytes, &[part]);
+            }
+            let tally = large.pal().tally();
+            assert_eq!(
+                (tally.scans, tally.purges, tally.faults, tally.maps),
+                (0, 0, 0, 0),
+                "{bytes} {part:?}"
+            );
+        }
+    }
+    // And once nothing is written any more, nothing is cleared.
+    let large = allocator();
+    for written in [16384, 0] {
+        for _ in 0..200 {
+            cycle(&large, 200 << 10, &[Range { start: 0, len: written }][..usize::from(written > 0)]);
+        }
+    }
+    large.pal().tally();
+    for _ in 0..100 {
+        cycle(&large, 200 << 10, &[]);
+    }
+    assert!(large.pal().tally().cleared <= 100 * 4096);
+}
+
+#[test]
+fn of_a_block_that_is_half_written_the_other_half_is_let_alone() {
+    let large = allocator();
+    let half = [Range { start: 0, len: 256 << 10 }];
+    for _ in 0..4 {
+        cycle(&large, 512 << 10, &half);
+    }
+    large.pal().tally();
+    for _ in 0..200 {
+        cycle(&large, 512 << 10, &half);
+    }
+    let tally = large.pal().tally();
+    assert!(tally.cleared <= 200 * 66 * 4096 && tally.scans <= 4 && tally.faults == 0, "{tally:?}");
+}
+
+/// What a long block once held leaves page tables behind: it is mapped anew, once.
+#[test]
+fn a_long_block_that_comes_back_untouched_begins_anew() {
+    let large = allocator();
+    let read = large.calloc(256 * MIB).expect("memory").addr;
+    large.pal().read(Range { start: read, len: 200 * MIB });
+    // SAFETY: ours.
+    assert!(unsafe { large.free(read) });
+    for _ in 0..100 {
+        cycle(&large, 256 * MIB, &[]);
+    }
+    let tally = large.pal().tally();
+    assert!((1..=2).contains(&tally.unmaps), "{tally:?}");
+    for _ in 0..200 {
+        cycle(&large, 256 * MIB, &[]);
+    }
+    assert_eq!(large.pal().tally().unmaps, 0);
+}
+
+#[test]
 fn full_blocks_are_cleared_and_never_faulted_again() {
     let large = allocator();
     let all = [Range { start: 0, len: 16 * MIB }];
