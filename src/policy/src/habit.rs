@@ -7,6 +7,8 @@ use crate::sync::{AtomicU64, Ordering};
 /// After so many blocks of a class that were stored on faith, one is looked at again.
 const FAITH: u8 = 64;
 
+/// So many times what it takes to find nothing is no waiting for others any more.
+const FAR_TOO_LONG: u64 = 8;
 /// Blocks of so many pages are cleared whole faster than their parts are told apart.
 const SMALL: u32 = 64;
 
@@ -107,7 +109,7 @@ pub struct Habits {
 }
 
 // A class as a word: 32 bits pages, 2 bits kind, 6 bits streak, 8 bits stored on faith since the
-// last look, 8 bits idle, 1 bit reads, 1 bit suspect; and, apart from all that, 2 bits blocks in a row that came
+// last look, 8 bits idle, 1 bit reads, 1 bit suspect, 1 bit slow; and, apart from all that, 2 bits blocks in a row that came
 // back advised.
 const KIND: u64 = 32;
 const STREAK: u64 = 34;
@@ -116,6 +118,7 @@ const IDLE: u64 = 48;
 const READS: u64 = 56;
 const SUSPECT: u64 = 57;
 const ADVISED: u64 = 58;
+const SLOW: u64 = 60;
 /// So many advised blocks in a row make it a habit.
 const OFTEN: u64 = 2;
 
@@ -206,6 +209,21 @@ impl Habits {
         self.set(class, 1 << SUSPECT);
     }
 
+    /// To prove a block of the class took so many times as long as it takes where there is nothing to do. Twice in a row too
+    /// long, and the block was not untouched; once, and the thread may just have had to wait for others, unless it was far
+    /// too long.
+    /// True: it was.
+    pub fn proved(&self, class: usize, times: u64) -> bool {
+        let word = self.word(class);
+        let (slow, before) = (times > 0, word >> SLOW & 1 == 1);
+        if times >= FAR_TOO_LONG || (slow && before) {
+            self.forget(class);
+        } else if slow != before {
+            self.set(class, word ^ 1 << SLOW);
+        }
+        times >= FAR_TOO_LONG
+    }
+
     /// A block seemed to be untouched against expectation.
     pub fn idle(&self, class: usize) {
         self.set(class, self.word(class).wrapping_add(1 << IDLE));
@@ -216,7 +234,7 @@ impl Habits {
         let word = self.word(class);
         let since = ((word >> SINCE) as u8).saturating_add(1);
         let streak = ((word >> STREAK) as u8 & 63).saturating_add(1).min(63);
-        let kept = word & (((1 << STREAK) - 1) | (1 << READS) | (1 << SUSPECT));
+        let kept = word & (((1 << STREAK) - 1) | (1 << READS) | (1 << SUSPECT) | (1 << SLOW));
         self.set(class, kept | u64::from(streak) << STREAK | u64::from(since) << SINCE);
     }
 }
@@ -234,6 +252,22 @@ mod tests {
         assert_eq!(habit(4096, 4000, 4096), Habit::Prefix(4096));
         assert_eq!(habit(4096, 2048, 2048), Habit::Prefix(2048));
         assert_eq!(habit(4096, 64, 4033), Habit::Sparse(64));
+    }
+
+    #[test]
+    fn who_had_to_wait_once_forgets_nothing() {
+        let habits = Habits::new();
+        let known = |after: &[u64]| {
+            habits.learn(7, Found::nothing(100));
+            after.iter().for_each(|times| {
+                habits.proved(7, *times);
+                habits.trusted(7);
+            });
+            habits.get(7).habit == Habit::Prefix(1)
+        };
+        assert!(known(&[0, 1, 0, 7, 0, 1]));
+        assert!(!known(&[0, 1, 2]));
+        assert!(!known(&[FAR_TOO_LONG]));
     }
 
     #[test]

@@ -25,7 +25,7 @@ const PATIENCE: u8 = 4;
 const ASKED: u8 = 8;
 /// What was given up of so long a block leaves page tables behind, which each purge goes through (1000 MiB: 6 us instead of
 /// 1.6): it is cheaper to map it anew.
-const LONG: usize = 64 << 20;
+pub(crate) const LONG: usize = 64 << 20;
 /// Up to this length other allocators keep a freed block resident (glibc's `DEFAULT_MMAP_THRESHOLD_MAX`).
 const RESIDENT: usize = 32 << 20;
 

@@ -23,12 +23,14 @@ pub struct LargeAllocator<P> {
     pub(crate) zone: Zone,
     /// Most dirty bytes in freed blocks.
     pub(crate) retain: AtomicUsize,
-    /// Most bytes of address space in freed blocks.
+    /// Most bytes of address space in freed blocks, but for [`LargeAllocator::spare_room`].
     pub(crate) spare_limit: AtomicUsize,
     /// Bytes that callers hold.
     pub(crate) live: Line,
     /// Those of them in blocks that their callers are expected to leave untouched.
     light: Line,
+    /// The most bytes that callers have held at a time.
+    pub(crate) widest: AtomicUsize,
     /// The most that [`LargeAllocator::heavy`] has been.
     pub(crate) peak: AtomicUsize,
     /// Dirty bytes in freed blocks.
@@ -75,6 +77,7 @@ impl<P: Pal> LargeAllocator<P> {
             zone: Zone::new(),
             retain: AtomicUsize::new(0),
             spare_limit: AtomicUsize::new(0),
+            widest: AtomicUsize::new(0),
             live: Line(AtomicUsize::new(0)),
             light: Line(AtomicUsize::new(0)),
             peak: AtomicUsize::new(0),

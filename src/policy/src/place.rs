@@ -44,8 +44,8 @@ impl Zone {
             next = (seed as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize % ZONE_LEN;
         }
         let start = next.next_multiple_of(align);
-        // The gap keeps neighbours from sharing the huge page that holds a header.
-        let end = (start + run.next_multiple_of(ALIGNED) + ALIGNED) % ZONE_LEN;
+        // The gap keeps neighbours from sharing the huge page, or the table of them, that holds a header.
+        let end = (start + run.next_multiple_of(align) + ALIGNED) % ZONE_LEN;
         self.next.store(end.max(1), Relaxed);
         ZONE + start - 2 * page
     }
@@ -74,15 +74,12 @@ impl<P: Pal> LargeAllocator<P> {
         })
     }
 
-    /// Maps `count` blocks of `stride` bytes, sentinels included, and shows the base of each. They lie side by side, unless
-    /// they are so long that each is better off with tables of its own.
+    /// Maps `count` blocks of `stride` bytes, sentinels included, side by side, and shows the base of each.
     pub(crate) fn map_like(&self, stride: usize, count: usize, mut show: impl FnMut(usize)) {
         let page = self.pal.page_size();
-        let run = if stride < GIGABYTE / 4 { count } else { 1 };
-        for _ in 0..count.checked_div(run).unwrap_or(0) {
-            let hint = self.zone.hint(stride, stride * run, page, self.pal.thread() >> 12);
-            let Some(start) = self.pal.map(stride * run, hint) else { return };
-            (0..run).for_each(|tile| show(start + tile * stride));
+        let hint = self.zone.hint(stride, stride * count, page, self.pal.thread() >> 12);
+        if let Some(start) = self.pal.map(stride * count, hint) {
+            (0..count).for_each(|tile| show(start + tile * stride));
         }
     }
 

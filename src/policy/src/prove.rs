@@ -4,6 +4,7 @@
 use pal::{Pal, Range};
 
 use crate::block_cache::{Entries, Entry};
+use crate::inspect::LONG;
 use crate::large::LargeAllocator;
 use crate::request;
 
@@ -82,7 +83,14 @@ impl<P: Pal> LargeAllocator<P> {
                 }
             }
         }
-        self.prove_zero(entries, batch);
+        if self.prove_zero(entries, batch) {
+            if let Some(entry) =
+                entries.as_mut_slice().get_mut(asked).filter(|entry| entry.len >= self.pages(LONG))
+            {
+                // It had memory, so that it has page tables now: not worth keeping.
+                entry.intact = false;
+            }
+        }
         count == 1
     }
 
@@ -111,8 +119,8 @@ impl<P: Pal> LargeAllocator<P> {
         unsafe { self.pal.intact(Range { start, len: end - start }) }
     }
 
-    /// Makes the intact blocks of the batch zero, but for their first pages, or finds that they are.
-    fn prove_zero(&self, entries: &mut Entries, batch: &[Waiting]) {
+    /// Makes the intact blocks of the batch zero, but for their first pages, or finds that they are. True: they were far from it.
+    fn prove_zero(&self, entries: &mut Entries, batch: &[Waiting]) -> bool {
         let mut ranges = [Range { start: 0, len: 0 }; BATCH];
         let mut count = 0;
         let is_intact =
@@ -121,14 +129,16 @@ impl<P: Pal> LargeAllocator<P> {
             *range = block.body;
             count += 1;
         }
-        let Some(ranges) = ranges.get(..count).filter(|ranges| !ranges.is_empty()) else { return };
-        let began = self.pal.nanoseconds();
+        let Some(ranges) = ranges.get(..count).filter(|ranges| !ranges.is_empty()) else { return false };
+        let (began, mut full) = (self.pal.nanoseconds(), false);
         // SAFETY: freed blocks, in nobody's hands.
         let zero = match self.quietly(|| unsafe { self.pal.zero(ranges) }) {
             Some(done) => {
-                if self.pal.nanoseconds().wrapping_sub(began) > NOTHING_TO_DO * ranges.len() as u64 {
-                    // There was memory to give back: faith was misplaced.
-                    batch.iter().for_each(|block| self.habits.forget(block.class));
+                // If there was memory to give back, faith was misplaced.
+                let took = self.pal.nanoseconds().wrapping_sub(began);
+                if let Some(block) = batch.first() {
+                    full =
+                        self.habits.proved(block.class, took / (NOTHING_TO_DO * ranges.len().max(1) as u64));
                 }
                 [done; BATCH]
             }
@@ -141,6 +151,7 @@ impl<P: Pal> LargeAllocator<P> {
                 (entry.touched, entry.expect) = (1, 1);
             }
         }
+        full
     }
 
     /// Which of the ranges are untouched? One scan tells, if they lie close together.
@@ -148,7 +159,8 @@ impl<P: Pal> LargeAllocator<P> {
         let start = ranges.iter().map(|range| range.start).min().unwrap_or(0);
         let end = ranges.iter().map(|range| range.start + range.len).max().unwrap_or(0);
         let sum: usize = ranges.iter().map(|range| range.len).sum();
-        if end - start > sum + sum / 2 {
+        // Blocks lie at multiples of huge pages, so that up to half of what is between two of them is nobody's.
+        if end - start > 3 * sum {
             return [false; BATCH];
         }
         let mut untouched = [true; BATCH];
@@ -162,6 +174,37 @@ impl<P: Pal> LargeAllocator<P> {
         match unsafe { self.pal.dirty(Range { start, len: end - start }, &mut strike) } {
             Ok(()) => untouched,
             Err(_) => [false; BATCH],
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use crate::options::Options;
+    use crate::sync::Ordering::Relaxed;
+    use crate::LargeAllocator;
+    use fake::Fake;
+
+    #[test]
+    fn while_another_thread_gives_pages_back_one_scan_serves_a_batch() {
+        // Of the first, half of what is between two is nobody's: they lie at multiples of huge pages.
+        for bytes in [2 << 20, 3 << 20, 1 << 20] {
+            let large = LargeAllocator::new(Fake::new(4096));
+            large.configure(&Options::DEFAULT);
+            let pairs = |count: usize| {
+                for _ in 0..count {
+                    let addr = large.calloc(bytes).expect("memory").addr;
+                    // SAFETY: ours.
+                    assert!(unsafe { large.free(addr) });
+                }
+            };
+            pairs(30);
+            large.purging.store(1, Relaxed);
+            large.pal().tally();
+            pairs(80);
+            let tally = large.pal().tally();
+            assert_eq!((tally.purges, tally.maps), (0, 0), "{bytes}");
+            assert!(tally.scans <= 80 / 6, "{bytes}: {tally:?}");
         }
     }
 }

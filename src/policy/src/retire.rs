@@ -26,7 +26,7 @@ impl<P: Pal> LargeAllocator<P> {
     pub(crate) fn retire(&self, base: usize, shape: Shape, settled: bool) {
         let retain = self.retain.load(Relaxed);
         let whole = self.whole(base, shape.len);
-        if retain == 0 || !settled || whole.len > self.spare_limit.load(Relaxed) {
+        if retain == 0 || !settled || whole.len > self.spare_room(0) {
             // SAFETY: the caller has freed the block.
             return unsafe { self.give_back(base, shape.len) };
         }
@@ -92,7 +92,7 @@ impl<P: Pal> LargeAllocator<P> {
 
     /// Stores a block, unless something has to go first.
     fn admit(&self, home: usize, entry: Entry) -> bool {
-        let admitted = self.spare() + self.bytes(entry.len) <= self.spare_limit.load(Relaxed)
+        let admitted = self.spare() + self.bytes(entry.len) <= self.spare_room(0)
             && self.cache.with(home, |entries| {
                 let oldest = entries.as_slice().first();
                 oldest.is_none_or(|oldest| !is_old(oldest, entry.since)) && entries.push(entry)
@@ -104,7 +104,7 @@ impl<P: Pal> LargeAllocator<P> {
     #[cold]
     fn make_way(&self, home: usize, len: u32, now: u32) -> bool {
         while self.evict(home, |entry| is_old(entry, now)) {}
-        while self.spare() + self.bytes(len) > self.spare_limit.load(Relaxed) {
+        while self.spare() + self.bytes(len) > self.spare_room(0) {
             if !(0..SHARDS).any(|step| self.evict(home + step, |_| true)) {
                 return false;
             }
@@ -149,6 +149,7 @@ impl<P: Pal> LargeAllocator<P> {
     /// Before `len` fresh bytes: what callers will hold and what we keep must not exceed their peak.
     pub(crate) fn make_room(&self, len: usize) {
         self.look_at_limits();
+        while self.spare() > self.spare_room(len) && (0..SHARDS).any(|shard| self.evict(shard, |_| true)) {}
         let heavy = self.heavy() + len;
         let room = self.peak.load(Relaxed).saturating_sub(heavy) + SLACK;
         if self.retained.0.load(Relaxed) > room {
@@ -156,9 +157,25 @@ impl<P: Pal> LargeAllocator<P> {
         }
     }
 
+    /// Address space that freed blocks may take once callers hold `more` bytes: at least what always may be kept, and where
+    /// no limit stands as much as takes no more of it than callers once did.
+    pub(crate) fn spare_room(&self, more: usize) -> usize {
+        let limit = self.spare_limit.load(Relaxed);
+        if limit < SPARE {
+            return limit;
+        }
+        // Blocks have up to an eighth more of it than their callers use.
+        let widest = self.widest.load(Relaxed);
+        limit.max((widest + widest / 8).saturating_sub(self.live.0.load(Relaxed) + more))
+    }
+
     /// After a block was handed out.
     #[inline]
     pub(crate) fn keep_peak(&self) {
+        let live = self.live.0.load(Relaxed);
+        if live > self.widest.load(Relaxed) {
+            self.widest.fetch_max(live, Relaxed);
+        }
         let (peak, heavy) = (self.peak.load(Relaxed), self.heavy());
         if heavy > peak {
             self.peak.fetch_max(heavy, Relaxed);

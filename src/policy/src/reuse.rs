@@ -221,7 +221,8 @@ impl<P: Pal> LargeAllocator<P> {
     fn lay_in_stock(&self, shard: usize, len: u32) {
         let stride = self.whole(0, len).len;
         let count = (STOCK / stride).min(BATCH - 1);
-        if self.spare() + count * stride > self.spare_limit.load(Relaxed) {
+        // Two or three are no batch, and threads would drive out each other's.
+        if count < 4 || self.spare() + count * stride > self.spare_room(0) {
             return;
         }
         self.map_like(stride, count, |base| {

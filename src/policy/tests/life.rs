@@ -158,6 +158,23 @@ fn of_a_block_that_is_half_written_the_other_half_is_let_alone() {
     assert!(tally.cleared <= 200 * 66 * 4096 && tally.scans <= 4 && tally.faults == 0, "{tally:?}");
 }
 
+/// Address space: what callers once held they may find again, but never more than they held together with what they hold now.
+#[test]
+fn as_much_address_space_is_kept_as_callers_held() {
+    let large = allocator();
+    let (one, other) =
+        (large.calloc(1000 * MIB).expect("memory").addr, large.calloc(1000 * MIB).expect("memory").addr);
+    // SAFETY: ours.
+    assert!(unsafe { large.free(one) && large.free(other) });
+    large.pal().tally();
+    let again = [large.calloc(1000 * MIB), large.calloc(1000 * MIB)].map(|given| given.expect("memory").addr);
+    assert_eq!((large.pal().tally().maps, again.contains(&one), again.contains(&other)), (0, true, true));
+    // SAFETY: ours.
+    assert!(unsafe { large.free(one) && large.free(other) });
+    let _long = large.calloc(1900 * MIB).expect("memory");
+    assert!(large.pal().mapped_bytes() <= (1900 + 1280 + 16) * MIB);
+}
+
 /// What a long block once held leaves page tables behind: it is mapped anew, once.
 #[test]
 fn a_long_block_that_comes_back_untouched_begins_anew() {
