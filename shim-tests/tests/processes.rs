@@ -148,6 +148,25 @@ fn everyday_programs_end_in_order() {
     }
 }
 
+/// Blocks of two sizes by turns are both looked at: the sample keeps no step with the program.
+#[test]
+fn sizes_that_take_turns_are_all_sampled() {
+    let logs = logs();
+    let turns = "for _ in range(1000):
+    a = bytes(3 << 20); b = bytes(12 << 20)
+    del a, b";
+    recorded(logs.path(), Run::new(python("tests")).args(["-c", turns]));
+    let report = report(logs.path());
+    for le in [4 << 20, 16 << 20] {
+        let buckets = records(&report)[0]["kinds"]["calloc"]["buckets"].as_array().expect("buckets");
+        let bucket = buckets.iter().find(|b| b["le"] == le).unwrap_or_else(|| panic!("{le}: {report}"));
+        let (frees, scanned) =
+            (bucket["frees"].as_u64().expect("frees"), bucket["scanned"].as_u64().expect("scanned"));
+        // The first 64, and of the others one in eight.
+        assert!(frees >= 1000 && (130..=170).contains(&scanned), "{scanned} of {frees}");
+    }
+}
+
 /// What the kernel says, whether it was asked or not: the program's path as it was started, or where that is none of the
 /// program's, the program's own; and the arguments.
 #[test]
