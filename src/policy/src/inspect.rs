@@ -10,9 +10,9 @@ use crate::large::LargeAllocator;
 use crate::ownership::Shape;
 use crate::request::{self, HEADER};
 
-/// Blocks of at most so many pages (256 KiB, and the header's) are cleared whole once anything is written to them: that takes
-/// less than to find out what was not, and to fault it in again some other time.
-const CLEARED_WHOLE: u32 = 65;
+/// Blocks of at most so many bytes behind their first page are cleared whole once anything is written to them: that takes less
+/// than to find out what was not, and to fault it in again some other time.
+const CLEARED_WHOLE: usize = 256 << 10;
 /// Blocks below so many pages are cleared whole faster than a scan can open its file: not worth a look (512 KiB).
 const WORTH_A_LOOK: u32 = 128;
 /// Places read in a block that is expected to be full.
@@ -84,7 +84,11 @@ impl<P: Pal> LargeAllocator<P> {
             return Some(entry);
         }
         let whole = known.habit == Habit::Prefix(touched);
-        if touched <= CLEARED_WHOLE && self.begins_written(base, touched, whole) {
+        // Where zeroing costs what is dirty, nothing is gained.
+        if self.bytes(touched.saturating_sub(1)) <= CLEARED_WHOLE
+            && !self.pal.scan_is_dear()
+            && self.begins_written(base, touched, whole)
+        {
             if !whole {
                 self.habits.learn(class, Found::all(touched));
             }

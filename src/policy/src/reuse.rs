@@ -15,8 +15,8 @@ use crate::sync::Ordering::{Acquire, Relaxed, Release};
 
 /// So much dirt may be cleared for who is expected to write less (256 KiB: 2.3 us; a purge takes 0.6, a scan 4).
 const QUICK: u32 = 64;
-/// Pages behind those expected to be dirty that are cleared with them: more, and to have the system give them up is quicker.
-const CLEARED_TOO: u32 = 32;
+/// Bytes behind those expected to be dirty that are cleared with them: more, and to have the system give them up is quicker.
+const CLEARED_TOO: usize = 128 << 10;
 /// A class whose blocks came back untouched so often in a row is worth a stock.
 const STEADY: u8 = 8;
 /// Address space that a stock may take.
@@ -177,7 +177,7 @@ impl<P: Pal> LargeAllocator<P> {
         // Pages that were never touched are not cleared if that can be helped: each would become memory.
         let expect = if entry.sparse { 1 } else { entry.expect.min(end) };
         let rest = self.part(entry.base, expect, end);
-        if rest.len > self.bytes(CLEARED_TOO) || (expect <= 1 && rest.len > 0) {
+        if rest.len > CLEARED_TOO || (expect <= 1 && rest.len > 0) {
             // SAFETY: the block is in nobody's hands.
             match self.quietly(|| unsafe { self.pal.zero(&[rest]) }) {
                 Some(true) => return self.clear_prefix(entry.base, expect),
