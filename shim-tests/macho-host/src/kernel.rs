@@ -124,11 +124,26 @@ pub fn mmap(addr: usize, len: usize, protection: i32, flags: i32, fd: i32) -> Re
     }
     let mut map = map();
     let len = len.next_multiple_of(map.page);
+    let tag = if fd == -1 { 0 } else { tag };
+    let fresh = Entry {
+        end: 0,
+        protection,
+        inheritance: 1,
+        behavior: 0,
+        wired: 0,
+        tag,
+        copied: false,
+        object: false,
+    };
+    map.calls.maps += 1;
     let mut start = addr;
     let mut renewed = false;
     if flags & MAP_FIXED != 0 {
         rounded(&map, addr, len)?;
         renewed = protection == 3 && map.is_writable(start, start + len) && pages::renew(start, len);
+        if renewed && map.refresh(start, start + len, CHUNK, &fresh) {
+            return Ok(start);
+        }
         map.remove(start, start + len);
     } else {
         start = map.gap(addr.next_multiple_of(map.page), len);
@@ -136,22 +151,9 @@ pub fn mmap(addr: usize, len: usize, protection: i32, flags: i32, fd: i32) -> Re
     if !renewed {
         start = placed(&map, start, len, protection, flags & MAP_FIXED != 0)?;
     }
-    let tag = if fd == -1 { 0 } else { tag };
     for at in (start..start + len).step_by(CHUNK) {
-        let end = (at + CHUNK).min(start + len);
-        let entry = Entry {
-            end,
-            protection,
-            inheritance: 1,
-            behavior: 0,
-            wired: 0,
-            tag,
-            copied: false,
-            object: false,
-        };
-        map.entries.insert(at, entry);
+        map.entries.insert(at, Entry { end: (at + CHUNK).min(start + len), ..fresh.clone() });
     }
-    map.calls.maps += 1;
     Ok(start)
 }
 

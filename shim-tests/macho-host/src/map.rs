@@ -57,6 +57,26 @@ impl Map {
         self.compressed.retain(|page| !(start..end).contains(page));
     }
 
+    /// What is mapped here begins anew, if its entries already are those of one mapping made in chunks: the same as to remove
+    /// them and to enter them again, without the time that the tree takes for it.
+    pub fn refresh(&mut self, start: usize, end: usize, chunk: usize, fresh: &Entry) -> bool {
+        self.clip(start);
+        self.clip(end);
+        let mut at = start;
+        for (from, entry) in self.entries.range_mut(start..end) {
+            let to = (at + chunk).min(end);
+            if (*from, entry.end) != (at, to) {
+                return false;
+            }
+            *entry = Entry { end: to, ..fresh.clone() };
+            at = to;
+        }
+        if at == end && !self.compressed.is_empty() {
+            self.compressed.retain(|page| !(start..end).contains(page));
+        }
+        at == end
+    }
+
     /// The first gap from the hint on, as `vm_map_enter` finds it.
     pub fn gap(&self, hint: usize, len: usize) -> usize {
         let mut at = if hint == 0 { LOWEST } else { hint };
