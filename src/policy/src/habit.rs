@@ -224,6 +224,11 @@ impl Habits {
         times >= FAR_TOO_LONG
     }
 
+    /// The next block of the class is looked at, whatever it seems to be.
+    pub fn look_soon(&self, class: usize) {
+        self.set(class, self.word(class) | u64::from(FAITH) << SINCE);
+    }
+
     /// A block seemed to be untouched against expectation.
     pub fn idle(&self, class: usize) {
         self.set(class, self.word(class).wrapping_add(1 << IDLE));

@@ -84,12 +84,8 @@ impl<P: Pal> LargeAllocator<P> {
             return Some(entry);
         }
         let whole = known.habit == Habit::Prefix(touched);
-        // Where zeroing costs what is dirty, nothing is gained.
-        if self.bytes(touched.saturating_sub(1)) <= CLEARED_WHOLE
-            && !self.pal.scan_is_dear()
-            && self.begins_written(base, touched, whole)
-        {
-            if !whole {
+        if self.is_cleared_whole(touched) && self.begins_written(base, touched, whole) {
+            if !whole || known.idle > 0 {
                 self.habits.learn(class, Found::all(touched));
             }
             return Some(entry);
@@ -135,8 +131,16 @@ impl<P: Pal> LargeAllocator<P> {
         let zero = unsafe {
             self.pal.load(chunk + HEADER) == 0 && self.pal.is_zero(line(64)) && self.pal.is_zero(line(2048))
         };
+        if self.is_cleared_whole(touched) {
+            return zero;
+        }
         let untouched = |page| self.pal.resident(self.part(base, page, touched).start) == Some(false);
         zero || (touched > 1 && untouched(1) && untouched(touched / 2))
+    }
+
+    /// Is a block of so many pages cleared whole once it is written to? Where zeroing costs what is dirty, nothing is gained.
+    fn is_cleared_whole(&self, touched: u32) -> bool {
+        self.bytes(touched.saturating_sub(1)) <= CLEARED_WHOLE && !self.pal.scan_is_dear()
     }
 
     /// Has somebody written to the first two pages, where nearly everybody who writes begins? The mapping is intact.
@@ -146,7 +150,8 @@ impl<P: Pal> LargeAllocator<P> {
         let (first, second) = (self.part(base, 0, 1), self.part(base, 1, touched));
         // SAFETY: lines of a block whose mapping is intact. An untouched page is not read: that would make it memory.
         unsafe {
-            !self.pal.is_zero(line(first, 64))
+            self.pal.load(first.start + HEADER) != 0
+                || !self.pal.is_zero(line(first, 64))
                 || !self.pal.is_zero(line(first, 2048))
                 || ((resident || self.pal.resident(second.start) == Some(true))
                     && !self.pal.is_zero(line(second, 0)))

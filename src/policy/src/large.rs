@@ -4,6 +4,7 @@ use pal::{Fork, Pal, Range};
 
 use crate::block_cache::{BlockCache, SHARDS};
 use crate::habit::Habits;
+use crate::leave::Turns;
 use crate::options::Options;
 use crate::ownership::{Ownership, Shape, Slot};
 use crate::place::Zone;
@@ -20,6 +21,7 @@ pub struct LargeAllocator<P> {
     pub(crate) owners: Ownership,
     pub(crate) cache: BlockCache,
     pub(crate) habits: Habits,
+    pub(crate) turns: Turns,
     pub(crate) zone: Zone,
     /// Most dirty bytes in freed blocks.
     pub(crate) retain: AtomicUsize,
@@ -74,6 +76,7 @@ impl<P: Pal> LargeAllocator<P> {
             owners: Ownership::new(),
             cache: BlockCache::new(),
             habits: Habits::new(),
+            turns: Turns::new(),
             zone: Zone::new(),
             retain: AtomicUsize::new(0),
             spare_limit: AtomicUsize::new(0),

@@ -2,7 +2,7 @@
 //! zero, what is kept and what is given back. Knows the system only through [`pal::Pal`], so that all of it runs in
 //! tests on a model of one. Allocates nothing and waits for nobody.
 //!
-//! The way of one calloc: [`LargeAllocator::calloc`] → `reuse` picks a block from the [`block_cache`] and makes it zero
+//! The way of one calloc: [`LargeAllocator::leaves`] says no → [`LargeAllocator::calloc`] → `reuse` picks a block from the [`block_cache`] and makes it zero
 //! as its [`habit`] suggests, or `place` maps a fresh one → [`ownership`] remembers it. Back: [`LargeAllocator::free`] →
 //! `inspect` finds out what was done to the block, and `retire` keeps it, a part of it, or nothing.
 #![cfg_attr(not(test), no_std)]
@@ -12,6 +12,7 @@ mod census;
 pub mod habit;
 mod inspect;
 mod large;
+mod leave;
 pub mod options;
 pub mod ownership;
 mod place;

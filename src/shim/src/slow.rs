@@ -67,6 +67,15 @@ pub unsafe extern "C" fn calloc(
     let known = ready();
     let mut why = why_forwarded();
     if known && bytes >= threshold() {
+        // What is recorded is ours, so that it can be looked at.
+        if LARGE.leaves(bytes) && RECORDER.get(&LARGE).is_none() {
+            // SAFETY: the next allocator's calloc.
+            let p = NEXT.calloc.get().map_or(null_mut(), |calloc| unsafe { calloc(count, size) });
+            if !p.is_null() {
+                LARGE.left(bytes, p as usize);
+                return p;
+            }
+        }
         if let Some(given) = LARGE.calloc(bytes) {
             return large(bytes, given, entry);
         }
