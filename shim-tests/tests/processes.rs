@@ -148,6 +148,23 @@ fn everyday_programs_end_in_order() {
     }
 }
 
+/// A child that is forked is called as its parent, which may have moved the environment by which its own name was found.
+#[test]
+fn a_child_is_called_as_its_parent() {
+    let logs = logs();
+    let forks = "import os
+os.environ['MORE'] = 'x' * 1000
+if os.fork() == 0:
+    bytes(1 << 20)
+    os._exit(0)
+os.wait()";
+    recorded(logs.path(), Run::new(python("tests")).args(["-c", forks]));
+    let report = report(logs.path());
+    let exes: Vec<_> = records(&report).iter().map(|r| r["exe"].as_str().expect("a path")).collect();
+    let started = python("tests").to_str().expect("UTF-8").to_owned();
+    assert_eq!(exes, [&*started; 2], "{report}");
+}
+
 /// Blocks of two sizes by turns are both looked at: the sample keeps no step with the program.
 #[test]
 fn sizes_that_take_turns_are_all_sampled() {
@@ -167,6 +184,25 @@ fn sizes_that_take_turns_are_all_sampled() {
     }
 }
 
+/// What a program does first, when all its blocks are looked at, is not taken for what it does later.
+#[test]
+fn a_program_that_changes_its_ways_is_told_rightly() {
+    let logs = logs();
+    let changes = "import ctypes
+for i in range(704):
+    a = bytes(8 << 20)
+    if i < 64: ctypes.memset(id(a) + 64, 1, len(a) - 64)
+    del a";
+    recorded(logs.path(), Run::new(python("tests")).args(["-c", changes]));
+    let report = report(logs.path());
+    let buckets = records(&report)[0]["kinds"]["calloc"]["buckets"].as_array().expect("buckets");
+    // bytes(8 MiB) asks for a few bytes more.
+    let bucket = buckets.iter().find(|b| b["le"] == 16 << 20).unwrap_or_else(|| panic!("{report}"));
+    let part = |name: &str| bucket["estimated"][name].as_u64().expect("bytes") >> 20;
+    let (written, untouched) = (part("written"), part("untouched"));
+    assert!((510..=522).contains(&written) && (5000..=5200).contains(&untouched), "{bucket}");
+}
+
 /// What the kernel says, whether it was asked or not: the program's path as it was started, or where that is none of the
 /// program's, the program's own; and the arguments.
 #[test]
@@ -181,7 +217,7 @@ fn programs_by_any_name() {
     };
     script("script", "/bin/sh -e");
     script("of-script", &at("script"));
-    let sh = fs::canonicalize("/bin/sh").expect("sh").to_str().expect("UTF-8").to_owned();
+    let sh = "/bin/sh".to_owned();
     let (from, many) = (at(""), "x ".repeat(5000));
     let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let python = |line: &str| format!("import os\n{line}");

@@ -31,7 +31,7 @@ fn freed(r: &Record, size: usize, frees: u64, scanned: u64) {
         r.large_freed(size);
         if i < scanned {
             let tenth = size as u64 / 10;
-            r.touched(4096, size, size as u64 - 2 * tenth, tenth, tenth);
+            r.touched(size, false, size as u64 - 2 * tenth, tenth, tenth);
         }
     }
 }

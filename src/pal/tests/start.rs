@@ -1,7 +1,6 @@
 //! Finding the arguments before the environment, without reading beyond its page.
 #![cfg(target_os = "linux")]
 
-use core::ffi::c_char;
 use fastcalloc_pal::linux::start::{arguments, before, program};
 
 #[repr(align(4096))]
@@ -23,7 +22,7 @@ fn found_above(
     pages.0[at - words.len()..at].copy_from_slice(&words);
     // SAFETY: readable; nothing is looked up at the addresses.
     let list = unsafe {
-        before(pages.0.as_ptr().add(at).cast(), (base + 16384) as *const c_char, |at| at >= readable + base)
+        before(pages.0.as_ptr().add(at).cast(), base + 8192..base + 16384, |at| at >= readable + base)
     };
     list.map(|list| list.iter().map(|word| *word as usize - base).collect())
 }

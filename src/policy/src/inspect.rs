@@ -153,7 +153,8 @@ impl<P: Pal> LargeAllocator<P> {
             self.pal.load(first.start + HEADER) != 0
                 || !self.pal.is_zero(line(first, 64))
                 || !self.pal.is_zero(line(first, 2048))
-                || ((resident || self.pal.resident(second.start) == Some(true))
+                || (touched > 1
+                    && (resident || self.pal.resident(second.start) == Some(true))
                     && !self.pal.is_zero(line(second, 0)))
         }
     }

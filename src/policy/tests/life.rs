@@ -143,6 +143,18 @@ fn small_blocks_that_are_written_in_part_are_cleared_whole_and_never_asked_about
     assert!(large.pal().tally().cleared <= 100 * 4096);
 }
 
+/// They come to be where the next allocator has no room for a small request, or is not known yet.
+#[test]
+fn behind_a_block_of_one_page_nothing_is_read() {
+    let large = allocator();
+    for written in [1, 0] {
+        for round in 0..200 {
+            let part = [Range { start: 0, len: 1 }];
+            cycle(&large, 100, &part[..usize::from(round % 2 < written)]);
+        }
+    }
+}
+
 #[test]
 fn of_a_block_that_is_half_written_the_other_half_is_let_alone() {
     let large = allocator();

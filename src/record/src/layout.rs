@@ -4,6 +4,7 @@
 //!     0  header       fixed fields, then the table of sections that says where the rest is
 //!   640  owners       whose shard is whose
 //!   896  texts        host, library, settings, exe, argv
+//!  2688  later        what sampled scans found, a row a bucket from 16 KiB on
 //!  3584  totals       live and peak large bytes; state of the table of exact sizes
 //!  3648  events
 //!  4096  shared       the counters of all threads that own no shard, and of all requests above 256 KiB
@@ -37,8 +38,14 @@ pub(crate) const ENDIAN_MARK: u32 = 0x0102_0304;
 pub(crate) const SHARD_BUCKETS: usize = 19;
 pub(crate) const SHARDS: usize = 32;
 pub(crate) const LARGE_COLUMNS: usize = 16;
+/// The first row of `later`: no threshold is lower than 16 KiB.
+pub(crate) const LATER_FROM: usize = 14;
+pub(crate) const LATER_COLUMNS: usize = 4;
+/// Bytes kept of a path, of the arguments, and of the settings.
+pub(crate) const PATH_BYTES: usize = 768;
+pub(crate) const SETTINGS_BYTES: usize = 128;
 pub(crate) const TOP_ENTRIES: usize = 32;
-pub(crate) const SECTIONS: usize = 20;
+pub(crate) const SECTIONS: usize = 21;
 pub(crate) const MODULES: usize = 32;
 pub(crate) const FRAMES: usize = 512;
 pub(crate) const SITES: usize = 128;
@@ -60,6 +67,7 @@ pub(crate) mod section {
     pub const PATHS: u32 = 12;
     pub const FRAMES: u32 = 13;
     pub const SITES: u32 = 14;
+    pub const LATER: u32 = 15;
     pub const HOST: u32 = 16;
     pub const LIBRARY: u32 = 17;
     pub const SETTINGS: u32 = 18;
@@ -67,7 +75,7 @@ pub(crate) mod section {
     pub const ARGV: u32 = 20;
 }
 
-/// Columns of a row of `large`.
+/// Columns of a row of `large`, and then those of `later`.
 pub(crate) mod column {
     pub const FRESH: usize = 0;
     pub const REUSED: usize = 1;
@@ -83,6 +91,10 @@ pub(crate) mod column {
     pub const READ: usize = 11;
     pub const WRITTEN: usize = 12;
     pub const SCAN_NS: usize = 13;
+    pub const LATER_SCANNED: usize = super::LARGE_COLUMNS;
+    pub const LATER_UNTOUCHED: usize = super::LARGE_COLUMNS + 1;
+    pub const LATER_READ: usize = super::LARGE_COLUMNS + 2;
+    pub const LATER_WRITTEN: usize = super::LARGE_COLUMNS + 3;
 }
 
 #[repr(C)]
@@ -124,7 +136,7 @@ pub(crate) struct Header {
     pub process: AtomicU64,
     pub reserved: [AtomicU64; 3],
     pub sections: [[AtomicU64; SECTION_BYTES / 8]; SECTIONS],
-    pub spare: [AtomicU64; 4],
+    pub spare: AtomicU64,
 }
 
 #[repr(C)]
@@ -189,9 +201,10 @@ pub struct Record {
     pub(crate) owners: [AtomicU64; SHARDS],
     pub(crate) host: [AtomicU64; 64 / 8],
     pub(crate) library: [AtomicU64; 64 / 8],
-    pub(crate) settings: [AtomicU64; 512 / 8],
-    pub(crate) exe: [AtomicU64; 1024 / 8],
-    pub(crate) argv: [AtomicU64; 1024 / 8],
+    pub(crate) settings: [AtomicU64; SETTINGS_BYTES / 8],
+    pub(crate) exe: [AtomicU64; PATH_BYTES / 8],
+    pub(crate) argv: [AtomicU64; PATH_BYTES / 8],
+    pub(crate) later: [[AtomicU64; LATER_COLUMNS]; BUCKETS - LATER_FROM],
     pub(crate) totals: Totals,
     pub(crate) events: [AtomicU64; EVENTS],
     pub(crate) reserved_events: [AtomicU64; 192 / 8],
@@ -218,7 +231,7 @@ const fn rows<T>(id: u32, offset: usize, count: usize, columns: usize) -> Sectio
 }
 
 /// The sections that hold numbers; those of the texts depend on their lengths.
-pub(crate) const NUMBERS: [Section; 14] = [
+pub(crate) const NUMBERS: [Section; 15] = [
     rows::<Block<SHARD_BUCKETS>>(section::SHARDS, offset_of!(Record, shards), SHARDS, SHARD_BUCKETS),
     rows::<Block<BUCKETS>>(section::SHARED, offset_of!(Record, shared), 1, BUCKETS),
     rows::<[AtomicU64; LARGE_COLUMNS]>(section::LARGE, offset_of!(Record, large), BUCKETS, LARGE_COLUMNS),
@@ -233,6 +246,12 @@ pub(crate) const NUMBERS: [Section; 14] = [
     rows::<AtomicU64>(section::PATHS, offset_of!(Record, sites.paths), 1792 / 8, 1),
     rows::<AtomicU64>(section::FRAMES, offset_of!(Record, sites.frames), FRAMES, 1),
     rows::<SiteRow>(section::SITES, offset_of!(Record, sites.rows), SITES, 3),
+    rows::<[AtomicU64; LATER_COLUMNS]>(
+        section::LATER,
+        offset_of!(Record, later),
+        BUCKETS - LATER_FROM,
+        LATER_COLUMNS,
+    ),
 ];
 
 const _: () = {
@@ -240,7 +259,8 @@ const _: () = {
     assert!(offset_of!(Header, sections) == 128);
     assert!(offset_of!(Record, owners) == 640);
     assert!(offset_of!(Record, host) == 896);
-    assert!(offset_of!(Record, exe) == 1536);
+    assert!(offset_of!(Record, exe) == 1152);
+    assert!(offset_of!(Record, later) == 2688);
     assert!(offset_of!(Record, totals) == 3584);
     assert!(offset_of!(Record, events) == 3648);
     assert!(offset_of!(Record, shared) == 4096);

@@ -7,7 +7,9 @@ use core::fmt;
 
 use crate::bucket::BUCKETS;
 use crate::kinds::{Ended, KINDS};
-use crate::layout::{section, BLOCK_HEAD, ENDIAN_MARK, MAGIC, SECTION_BYTES, VERSION};
+use crate::layout::{
+    section, BLOCK_HEAD, ENDIAN_MARK, LARGE_COLUMNS, LATER_COLUMNS, LATER_FROM, MAGIC, SECTION_BYTES, VERSION,
+};
 use crate::sites::Table;
 use crate::snapshot::{plus, Counts, LargeCounts, Snapshot, Sum, Text, ThreadCounts, TopSize};
 use crate::top::CHANGING;
@@ -187,7 +189,15 @@ fn read_section<'a>(
         }
         section::LARGE => {
             for (to, row) in c.large.iter_mut().zip(rows(columns.saturating_mul(8))?) {
-                *to = LargeCounts::from_columns(|c| u64_at(row, c.saturating_mul(8)).unwrap_or(0));
+                let at = |c: usize| if c < LARGE_COLUMNS { u64_at(row, c.saturating_mul(8)) } else { None };
+                to.merge(&LargeCounts::from_columns(|c| at(c).unwrap_or(0)));
+            }
+        }
+        section::LATER => {
+            for (to, row) in c.large.iter_mut().skip(LATER_FROM).zip(rows(LATER_COLUMNS * 8)?) {
+                let at =
+                    |c: usize| c.checked_sub(LARGE_COLUMNS).and_then(|c| u64_at(row, c.saturating_mul(8)));
+                to.merge(&LargeCounts::from_columns(|c| at(c).unwrap_or(0)));
             }
         }
         section::FORWARDS => {

@@ -90,6 +90,14 @@ large_counts! {
     written = WRITTEN,
     /// Nanoseconds that the scans took.
     scan_ns = SCAN_NS,
+    /// Those of the scanned that stand for others: of the first blocks of a process all are scanned, of the later ones some.
+    later_scanned = LATER_SCANNED,
+    /// Of `untouched`, what those found.
+    later_untouched = LATER_UNTOUCHED,
+    /// Of `read`, what those found.
+    later_read = LATER_READ,
+    /// Of `written`, what those found.
+    later_written = LATER_WRITTEN,
 }
 
 /// All counters of a record, or of many.

@@ -9,8 +9,8 @@ use core::ptr::NonNull;
 use crate::bucket::bucket_of;
 use crate::kinds::{Ended, Event, Forward, Kind, Served};
 use crate::layout::{
-    column, section, Block, Record, Section, Totals, ENDIAN_MARK, MAGIC, NUMBERS, RECORD_BYTES, SECTIONS,
-    SECTION_BYTES, SHARD_BUCKETS, VERSION,
+    column, section, Block, Record, Section, Totals, ENDIAN_MARK, LATER_FROM, MAGIC, NUMBERS, RECORD_BYTES,
+    SECTIONS, SECTION_BYTES, SHARD_BUCKETS, VERSION,
 };
 use crate::shard::Found;
 use crate::sync::{add_owned, add_shared, AtomicU64, Ordering};
@@ -42,11 +42,11 @@ pub struct Identity<'a> {
     pub host: &'a [u8],
     /// Version of the library, at most 64 bytes.
     pub library: &'a [u8],
-    /// Settings in force, `NAME=VALUE` separated by spaces, at most 512 bytes.
+    /// Settings in force, `NAME=VALUE` separated by spaces, at most 128 bytes.
     pub settings: &'a [u8],
-    /// Path of the program, at most 1024 bytes.
+    /// Path of the program, at most 768 bytes.
     pub exe: &'a [u8],
-    /// Arguments, each ended by NUL, at most 1024 bytes.
+    /// Arguments, each ended by NUL, at most 768 bytes.
     pub argv: &'a [u8],
 }
 
@@ -229,8 +229,9 @@ impl Record {
         self.row(bytes, &[(column::FREES, 1)]);
     }
 
-    /// Counts what a scan at the free of a large block of `bytes` bytes found: bytes never touched, only read, written.
-    pub fn touched(&self, _thread: usize, bytes: usize, untouched: u64, read: u64, written: u64) {
+    /// Counts what a scan at the free of a large block of `bytes` bytes found: bytes never touched, only read, written. `later`:
+    /// only some of those that are freed by now are scanned.
+    pub fn touched(&self, bytes: usize, later: bool, untouched: u64, read: u64, written: u64) {
         self.row(
             bytes,
             &[
@@ -240,6 +241,10 @@ impl Record {
                 (column::WRITTEN, written),
             ],
         );
+        let row = bucket_of(bytes).checked_sub(LATER_FROM).and_then(|row| self.later.get(row));
+        if let (Some(row), true) = (row, later) {
+            row.iter().zip([1, untouched, read, written]).for_each(|(cell, n)| add_shared(cell, n));
+        }
     }
 
     /// Counts the time that such a scan took, in nanoseconds.
@@ -252,6 +257,13 @@ impl Record {
         if let Some(count) = self.events.get(e as usize) {
             add_shared(count, 1);
         }
+    }
+
+    /// Copies the path of the program, as far as it fits. Gives its length.
+    pub fn program(&self, to: &mut [u8]) -> usize {
+        let bytes = self.exe.iter().flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes());
+        let path = bytes.take_while(|byte| *byte != 0);
+        to.iter_mut().zip(path).map(|(to, byte)| *to = byte).count()
     }
 
     /// The process that it is of.

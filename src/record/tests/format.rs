@@ -9,8 +9,9 @@ use common::{bytes, sample};
 use fastcalloc_record::*;
 
 const GOLDEN: &str = include_str!("golden/record-v1.txt");
-/// From before there were sections for threads and sites.
-const OLDER: &str = include_str!("golden/record-v1-without-sites.txt");
+/// From before there were sections for threads and sites, and from before there was one for sampled scans.
+const OLDER: [&str; 2] =
+    [include_str!("golden/record-v1-without-sites.txt"), include_str!("golden/record-v1-without-later.txt")];
 const PAGE: &str = include_str!("../../../docs/record-format.md");
 
 /// The words that are not zero, one a line: offset and value in hexadecimal.
@@ -57,10 +58,14 @@ fn golden_bytes_are_read() {
 #[test]
 #[cfg(target_endian = "little")]
 fn older_bytes_are_read() {
-    let (older, now) = (dense(OLDER), bytes(sample()));
-    let (older, now) = (parse(&older).unwrap(), parse(&now).unwrap());
-    assert_eq!((&older.counts, &older.top, older.argv), (&now.counts, &now.top, now.argv));
-    assert_eq!((older.sites.every, older.sites.iter().count()), (0, 0));
+    let now = bytes(sample());
+    let now = parse(&now).unwrap();
+    for (older, sites) in OLDER.iter().zip([0, now.sites.iter().count()]) {
+        let older = dense(older);
+        let older = parse(&older).unwrap();
+        assert_eq!((&older.counts, &older.top, older.argv), (&now.counts, &now.top, now.argv));
+        assert_eq!(older.sites.iter().count(), sites);
+    }
 }
 
 #[test]

@@ -128,8 +128,8 @@ fn sites_are_held_to_their_bounds() {
 fn additions_are_passed_over() {
     let file = bytes(sample());
     let mut later = file.clone();
-    put(&mut later, 128 + 19 * 24, 4000);
-    put(&mut later, 128 + 19 * 24 + 4, u32::MAX);
+    put(&mut later, 128 + 20 * 24, 4000);
+    put(&mut later, 128 + 20 * 24 + 4, u32::MAX);
     later.extend_from_slice(&[0xff; 4096]);
     assert_eq!(parse(&later), parse(&file));
 }

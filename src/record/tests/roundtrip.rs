@@ -38,6 +38,28 @@ fn a_sample_reads_back() {
 }
 
 #[test]
+fn what_some_of_the_later_blocks_held_reads_back() {
+    let r = common::record();
+    r.begin(&identity());
+    for (size, later) in
+        [(100 << 20, false), (100 << 20, true), (16 << 10, true), (usize::MAX, true), (4096, true)]
+    {
+        r.touched(size, later, 7, 5, 3);
+    }
+    let file = bytes(r);
+    let s = parse(&file).unwrap();
+    let at = |bucket: usize| {
+        let l = s.counts.large[bucket];
+        ([l.scanned, l.untouched], [l.later_scanned, l.later_untouched, l.later_read, l.later_written])
+    };
+    assert_eq!(at(27), ([2, 14], [1, 7, 5, 3]));
+    assert_eq!(at(14), ([1, 7], [1, 7, 5, 3]));
+    assert_eq!(at(BUCKETS - 1), ([1, 7], [1, 7, 5, 3]));
+    // Smaller than any threshold: not kept apart.
+    assert_eq!(at(12), ([1, 7], [0; 4]));
+}
+
+#[test]
 fn which_process_it_was_reads_back() {
     let r = common::record();
     r.begin(&Identity { process: u64::MAX - 1, process_started_ns: 2, boot_ns: 3, ..identity() });
@@ -155,7 +177,7 @@ fn long_texts_are_cut_and_say_so() {
     });
     let file = bytes(r);
     let s = parse(&file).unwrap();
-    for (text, kept) in [(s.host, 64), (s.library, 64), (s.settings, 512), (s.exe, 1024), (s.argv, 1024)] {
+    for (text, kept) in [(s.host, 64), (s.library, 64), (s.settings, 128), (s.exe, 768), (s.argv, 768)] {
         assert_eq!((text.bytes, text.whole), (&long[..kept], 5000));
     }
 }

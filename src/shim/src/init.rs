@@ -11,7 +11,7 @@ ctor::declarative::ctor! {
 
 #[cfg(target_os = "linux")]
 extern "C" fn wind_up() {
-    crate::runtime::RECORDER.ended();
+    crate::runtime::RECORDER.ended(&crate::runtime::LARGE);
 }
 
 /// Run by the dynamic linker after the exit handlers (ELF gABI, "Initialization and Termination Functions").

@@ -11,8 +11,12 @@ use crate::settings::Chosen;
 
 /// Longest path of a record.
 const PATH: usize = 1024;
+/// So much of a program's name goes into that of its record: a name in a directory has at most 255 bytes.
+const NAME: usize = 128;
 /// A program that starts itself anew by exec keeps its pid: so many records of one name.
-const SAME_NAME: u64 = 10_000;
+const SAME_NAME: u64 = 1 << 24;
+/// Others that look for a free number at the same time may be quicker so often.
+const TRIES: usize = 1000;
 
 /// A clock, in nanoseconds.
 fn nanoseconds(clock: libc::clockid_t) -> u64 {
@@ -63,7 +67,7 @@ impl<const ROOM: usize> Text<ROOM> {
     }
 
     /// Becomes what `read` writes.
-    fn fill(&mut self, read: fn(&mut [u8]) -> usize) {
+    fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> usize) {
         self.cut(0);
         self.len = self.bytes.split_last_mut().map_or(0, |(_, room)| read(room).min(room.len()));
     }
@@ -77,39 +81,68 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Knows what the program is.
-    pub fn new() -> Self {
+    /// Knows what the program is: in the child of a fork, what its parent's record says.
+    pub fn new(parent: Option<&Record>) -> Self {
         let mut scratch = Scratch { path: Text::new(), exe: Text::new() };
-        scratch.exe.fill(os::program);
+        scratch.exe.fill(|to| parent.map_or(0, |record| record.program(to)));
+        if scratch.exe.len == 0 {
+            scratch.exe.fill(os::program);
+        }
         scratch
     }
 
-    fn program(&self) -> &[u8] {
-        self.exe
-            .as_bytes()
-            .rsplit(|byte| *byte == b'/')
-            .next()
-            .filter(|name| !name.is_empty())
-            .unwrap_or(b"unknown")
-    }
-
-    /// Expands `%p` (pid), `%e` (program) and `%%`; a directory gets a name of that kind.
-    fn expand(&mut self, pattern: &[u8]) -> Result<(), i32> {
-        self.path.cut(0);
-        let directory: &[u8] = if pattern.ends_with(b"/") { b"%e.%p.fcrec" } else { b"" };
-        let mut bytes = pattern.iter().chain(directory).copied();
-        let program = Text { bytes: self.exe.bytes, len: self.exe.len };
-        let program = Scratch { path: Text::new(), exe: program };
+    /// Expands `%p` (pid), `%e` (program) and `%%`; in a `directory` a name of that kind is added.
+    fn expand(&mut self, pattern: &[u8], directory: bool) -> Result<(), i32> {
+        let Scratch { path, exe } = self;
+        let program = exe.as_bytes().rsplit(|byte| *byte == b'/').next().filter(|name| !name.is_empty());
+        let program = program.map_or(b"unknown".as_slice(), |name| name.get(..NAME).unwrap_or(name));
+        path.cut(0);
+        let name: &[u8] = if directory { b"/%e.%p.fcrec" } else { b"" };
+        let mut bytes = pattern.iter().chain(name).copied();
         while let Some(byte) = bytes.next() {
             match (byte, if byte == b'%' { bytes.next() } else { None }) {
-                (b'%', Some(b'p')) => self.path.add(Decimal::new(u64::from(os::pid())).as_bytes())?,
-                (b'%', Some(b'e')) => self.path.add(program.program())?,
-                (b'%', Some(b'%') | None) => self.path.add(b"%")?,
-                (b'%', Some(other)) => self.path.add(&[b'%', other])?,
-                _ => self.path.add(&[byte])?,
+                (b'%', Some(b'p')) => path.add(Decimal::new(u64::from(os::pid())).as_bytes())?,
+                (b'%', Some(b'e')) => path.add(program)?,
+                (b'%', Some(b'%') | None) => path.add(b"%")?,
+                (b'%', Some(other)) => path.add(&[b'%', other])?,
+                _ => path.add(&[byte])?,
             }
         }
         Ok(())
+    }
+
+    /// Makes `path` the `number`th of its name, which is `stem` bytes long without extension.
+    fn number(&mut self, stem: usize, extension: &[u8], number: u64) -> Result<(), i32> {
+        self.path.cut(stem);
+        if number > 0 {
+            self.path.add(b".")?;
+            self.path.add(Decimal::new(number).as_bytes())?;
+        }
+        self.path.add(extension)
+    }
+
+    /// A number of which no file is there, behind one of which there is: where a program starts itself anew many times, not
+    /// each of its records has to be tried.
+    fn free_number(&mut self, stem: usize, extension: &[u8]) -> Result<u64, i32> {
+        let (mut taken, mut free) = (0, 1);
+        while free < SAME_NAME && self.is_taken(stem, extension, free)? {
+            (taken, free) = (free, 2 * free);
+        }
+        while free - taken > 1 {
+            let middle = taken + (free - taken) / 2;
+            if self.is_taken(stem, extension, middle)? {
+                taken = middle;
+            } else {
+                free = middle;
+            }
+        }
+        Ok(free)
+    }
+
+    fn is_taken(&mut self, stem: usize, extension: &[u8], number: u64) -> Result<bool, i32> {
+        self.number(stem, extension, number)?;
+        let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC;
+        Ok(!matches!(file::open(self.path.as_c()?, flags, 0), Err(libc::ENOENT)))
     }
 
     /// Creates the file, with all its blocks, and maps it. A file of this name stays what it is: the record gets a number
@@ -118,21 +151,26 @@ impl Scratch {
     /// # Errors
     /// The errno.
     pub fn create(&mut self, pattern: &CStr) -> Result<(&'static Record, u32), i32> {
-        self.expand(pattern.to_bytes())?;
+        let pattern = pattern.to_bytes();
+        self.expand(pattern, pattern.ends_with(b"/"))?;
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        if !pattern.ends_with(b".fcrec") && file::open(self.path.as_c()?, flags, 0).is_ok() {
+            self.expand(pattern, true)?;
+        }
         let extension: &[u8] = if self.path.as_bytes().ends_with(b".fcrec") { b".fcrec" } else { b"" };
         let stem = self.path.len - extension.len();
-        for number in 0..SAME_NAME {
-            if number > 0 {
-                self.path.cut(stem);
-                self.path.add(b".")?;
-                self.path.add(Decimal::new(number).as_bytes())?;
-                self.path.add(extension)?;
-            }
+        let mut number = 0;
+        for _ in 0..TRIES {
+            self.number(stem, extension, number)?;
             let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
             // Not to be written: a file that is truncated takes its pages from the mapping, and that ends the program.
             let fd = match file::open(self.path.as_c()?, flags, 0o400) {
                 Ok(fd) => fd,
-                Err(libc::EEXIST) => continue,
+                Err(libc::EEXIST) => {
+                    // Of those who look at the same time, one gets it, and the others look again.
+                    number = self.free_number(stem, extension)?;
+                    continue;
+                }
                 Err(errno) => return Err(errno),
             };
             let mapped = file::allocate(&fd, RECORD_BYTES).and_then(|()| file::map_shared(&fd, RECORD_BYTES));

@@ -62,7 +62,7 @@ impl Recorder {
         self.chosen.set(settings);
         self.rest.store(pal.page_size() - HEADER, Relaxed);
         self.pattern.store(pattern.as_ptr() as *mut u8, Relaxed);
-        self.make(pattern)
+        self.make(pattern, None)
     }
 
     /// The record of this process, if there is one.
@@ -84,10 +84,11 @@ impl Recorder {
     #[inline(never)]
     fn begin_anew(&self, large: &LargeAllocator<System>, known: usize, forks: usize) {
         if self.generation.compare_exchange(known, forks, Acquire, Relaxed).is_ok() {
+            let parent = self.current();
             // What is counted before the new record is there is not counted in the parent's.
             self.record.store(null_mut(), Release);
             // SAFETY: set from a CStr that lives as long as the process.
-            self.make(unsafe { CStr::from_ptr(self.pattern.load(Relaxed).cast()) });
+            self.make(unsafe { CStr::from_ptr(self.pattern.load(Relaxed).cast()) }, parent);
             if let Some(record) = self.current() {
                 record.large_live(large.live() as u64, 0);
                 record.event(Event::ForkReset);
@@ -117,14 +118,18 @@ impl Recorder {
         let number = self.frees.fetch_add(1, Relaxed);
         // Multiples of the golden ratio fall evenly, but keep step with no loop of the program's.
         let turn = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        if number >= ALL && turn > u64::MAX / SAMPLE {
+        let later = number >= ALL;
+        if later && turn > u64::MAX / SAMPLE {
             return;
         }
         let began = large.pal().nanoseconds();
         // SAFETY: the caller's promise is the one asked for.
         if let Some(census) = unsafe { large.census(addr) } {
-            let (untouched, read, written) = (census.untouched, census.read, census.written);
-            record.touched(large.pal().thread(), bytes, untouched as u64, read as u64, written as u64);
+            // The rest of the last page was not asked for.
+            let written = census.written.min(bytes);
+            let read = census.read.min(bytes - written);
+            let untouched = bytes - written - read;
+            record.touched(bytes, later, untouched as u64, read as u64, written as u64);
             record.scan_took(bytes, large.pal().nanoseconds().saturating_sub(began));
         }
     }
@@ -156,8 +161,10 @@ impl Recorder {
 
     /// The program ends by its own will. A child that has no record yet, or runs in its parent's memory (vfork), does not
     /// speak for its parent.
-    pub fn ended(&self) {
-        if let Some(record) = self.current().filter(|record| record.pid() == os::pid()) {
+    pub fn ended(&self, large: &LargeAllocator<System>) {
+        let Some(record) = self.current() else { return };
+        // In nested namespaces a child may have its parent's number.
+        if record.pid() == os::pid() && self.generation.load(Acquire) == large.forks() {
             record.ended(Ended::Exit);
         }
     }
@@ -224,8 +231,8 @@ impl Recorder {
     }
 
     #[cold]
-    fn make(&self, pattern: &CStr) -> bool {
-        let mut scratch = Scratch::new();
+    fn make(&self, pattern: &CStr, parent: Option<&Record>) -> bool {
+        let mut scratch = Scratch::new(parent);
         match scratch.create(pattern) {
             Ok((record, sequence)) => {
                 scratch.introduce(record, sequence, &self.chosen);

@@ -227,7 +227,7 @@ pub use slow::{aligned_alloc, memalign, posix_memalign, pvalloc, trim, usable_si
 /// # Safety
 /// As _exit.
 pub unsafe fn exit(status: c_int) -> ! {
-    RECORDER.ended();
+    RECORDER.ended(&LARGE);
     if let Some(exit) = NEXT.exit.get() {
         // SAFETY: as asked.
         unsafe { exit(status) }

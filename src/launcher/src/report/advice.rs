@@ -5,7 +5,7 @@ use std::time::Instant;
 use record::{upper_bound, Forward, Kind, LargeCounts, BUCKETS};
 
 use super::draw::{bytes, number, plain, unit};
-use super::stats::{large_calls, lower_bound, programs};
+use super::stats::{estimated, large_calls, lower_bound, programs};
 use super::Loaded;
 
 /// Below so many bytes nothing is worth a sentence.
@@ -61,11 +61,13 @@ fn of_callocs(loaded: &Loaded, unicode: bool, clear_rate: impl FnOnce(u64) -> f6
         ));
     }
     let Best { program, bucket, large: l } = best?;
-    let seen = l.untouched.saturating_add(l.read).saturating_add(l.written);
+    let of_all = estimated(&l).unwrap_or(l);
+    let seen = of_all.untouched.saturating_add(of_all.read).saturating_add(of_all.written);
     let mut said = format!("{} of {} by {}", calls(&l), range(bucket), plain(program, 40, unicode));
     if seen != 0 {
-        let share = l.written as f64 * 100.0 / seen as f64;
-        said.push_str(&format!(" wrote {} % of what they asked for", significant(share)));
+        let share = of_all.written as f64 * 100.0 / seen as f64;
+        let about = if l.scanned < l.frees { "about " } else { "" };
+        said.push_str(&format!(" wrote {about}{} % of what they asked for", significant(share)));
         if l.scanned < l.frees {
             let part = l.scanned as f64 * 100.0 / l.frees as f64;
             said.push_str(&format!(" ({} % of the frees scanned)", significant(part)));
@@ -83,11 +85,11 @@ fn of_callocs(loaded: &Loaded, unicode: bool, clear_rate: impl FnOnce(u64) -> f6
              have spent about {} (estimated: {}/s here and now).",
             bytes(l.avoided),
             seconds(l.avoided as f64 / rate),
-            bytes(rate as u64)
+            rounded(rate)
         ));
     }
     // That much was written is no news.
-    (seen >= WORTH && l.written < seen / 2).then(|| said + ".")
+    (seen >= WORTH && of_all.written < seen / 2).then(|| said + ".")
 }
 
 struct Best<'a> {
@@ -154,11 +156,38 @@ fn significant(n: f64) -> String {
     }
 }
 
+/// An estimate by a rate that differs from one measurement to the next: of one digit.
 fn seconds(s: f64) -> String {
-    match s {
-        s if s >= 120.0 => format!("{} minutes", significant(s / 60.0)),
-        s if s >= 0.1 => format!("{} s", significant(s)),
-        s => format!("{} ms", significant(s * 1000.0)),
+    let (n, unit) = match s {
+        s if s >= 95.0 => (s / 60.0, "minutes"),
+        s if s >= 0.095 => (s, "s"),
+        s => (s * 1000.0, "ms"),
+    };
+    match one_digit(n) {
+        n if n >= 1.0 => format!("{n:.0} {unit}"),
+        n => format!("{} {unit}", significant(n)),
+    }
+}
+
+/// Bytes a second, of one digit.
+fn rounded(rate: f64) -> String {
+    let (mut rate, mut unit) = (rate, "B");
+    for larger in ["KiB", "MiB", "GiB", "TiB"] {
+        if rate < 999.5 {
+            break;
+        }
+        (rate, unit) = (rate / 1024.0, larger);
+    }
+    format!("{} {unit}", one_digit(rate))
+}
+
+fn one_digit(n: f64) -> f64 {
+    let unit = 10f64.powf(n.max(1e-9).log10().floor());
+    let n = (n / unit).round() * unit;
+    if n >= 1.0 {
+        n.round()
+    } else {
+        n
     }
 }
 
@@ -212,7 +241,7 @@ mod tests {
             "412 callocs of 64-128 MiB by python3 wrote 0.020 % of what they asked for; they got 40.0 GiB of reused memory that \
              needed no clearing. An allocator that maps blocks of this size anew, as glibc does by default, has nothing to clear \
              either, for the kernel zeroes each page that is touched; one that clears what it reuses would have spent about \
-             10 s (estimated: 4.0 GiB/s here and now)."
+             10 s (estimated: 4 GiB/s here and now)."
         );
         let sampled = say(LargeCounts { scanned: 103, ..l }).unwrap();
         assert!(sampled.contains("asked for (25 % of the frees scanned); they got"), "{sampled}");
@@ -274,7 +303,7 @@ mod tests {
         );
         assert_eq!(
             (seconds(0.01), seconds(6.0), seconds(600.0)),
-            ("10 ms".into(), "6.0 s".into(), "10 minutes".into())
+            ("10 ms".into(), "6 s".into(), "10 minutes".into())
         );
         assert!(measured_clear_rate(1 << 20) > 1e6);
     }

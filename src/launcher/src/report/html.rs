@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::advice::{advice, measured_clear_rate};
 use super::draw::bucket;
-use super::stats::{by_bytes, exact_sizes};
+use super::stats::{by_bytes, estimated, exact_sizes};
 use super::text::{headline, render_text};
 use super::{Loaded, Process, Style};
 
@@ -54,6 +54,10 @@ struct Large {
     untouched: u64,
     read: u64,
     written: u64,
+    /// The last three, of all blocks: as found, or estimated.
+    all_untouched: u64,
+    all_read: u64,
+    all_written: u64,
 }
 
 /// Writes the report on `loaded`.
@@ -122,7 +126,11 @@ fn group(name: String, pid: Option<u32>, state: &'static str, c: &Counts) -> Gro
         sums: Kind::ALL.iter().map(sums).collect(),
         failed: Kind::ALL.iter().map(|k| c.kinds[*k as usize].failed).collect(),
         large: large
-            .map(|(bucket, l)| Large {
+            .map(|(bucket, l)| (bucket, l, estimated(l).unwrap_or(*l)))
+            .map(|(bucket, l, all)| Large {
+                all_untouched: all.untouched,
+                all_read: all.read,
+                all_written: all.written,
                 bucket,
                 fresh: l.fresh,
                 reused: l.reused,

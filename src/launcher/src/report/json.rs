@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::callers::Thread;
 use super::chain;
-use super::stats::large_total;
+use super::stats::{estimated, large_total};
 use super::{Loaded, Process};
 use crate::sites::{sampled, Resolver, Sampled};
 
@@ -114,6 +114,16 @@ struct Large {
     read: u64,
     written: u64,
     scan_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    estimated: Option<Estimated>,
+}
+
+/// What all freed blocks come to, where not all were scanned.
+#[derive(Serialize)]
+struct Estimated {
+    untouched: u64,
+    read: u64,
+    written: u64,
 }
 
 #[derive(Serialize)]
@@ -241,6 +251,11 @@ fn kind(c: &Counts, kind: Kind) -> KindJson {
             read: l.read,
             written: l.written,
             scan_ns: l.scan_ns,
+            estimated: estimated(l).map(|of_all| Estimated {
+                untouched: of_all.untouched,
+                read: of_all.read,
+                written: of_all.written,
+            }),
         });
         (sum.count != 0 || large.is_some()).then(|| Bucket {
             le: upper_bound(i),

@@ -21,21 +21,48 @@ pub fn large_calls(l: &LargeCounts) -> u64 {
     [l.fresh, l.reused, l.forwarded].iter().fold(0, |a, b| a.saturating_add(*b))
 }
 
-/// What all freed blocks of these rows had been used for, if each row's were like those that were scanned. `None` if all were,
-/// so that nothing is to be estimated. Rows without any scan say nothing: `frees` counts those of the others.
+/// What all freed blocks of a row had been used for. Of the first blocks of a process all are scanned, and count for themselves;
+/// those that are scanned later stand for the rest. `None` if all were, or none was: nothing is to be estimated then.
+#[must_use]
+pub fn estimated(l: &LargeCounts) -> Option<LargeCounts> {
+    if l.scanned == 0 || l.scanned >= l.frees {
+        return None;
+    }
+    let later = l.later_scanned.min(l.scanned);
+    let early = l.scanned - later;
+    let times = |n: u64, of: u64, all: u64| {
+        let n = u128::from(n) * u128::from(all) / u128::from(of.max(1));
+        u64::try_from(n).unwrap_or(u64::MAX)
+    };
+    let whole = |n: u64, later_n: u64| match later {
+        0 => times(n, early, l.frees),
+        _ => n.saturating_sub(later_n).saturating_add(times(later_n, later, l.frees - early)),
+    };
+    Some(LargeCounts {
+        frees: l.frees,
+        untouched: whole(l.untouched, l.later_untouched),
+        read: whole(l.read, l.later_read),
+        written: whole(l.written, l.later_written),
+        ..LargeCounts::default()
+    })
+}
+
+/// The same of many rows. `None` if all their blocks were scanned. Rows without any scan say nothing: `frees` counts those of
+/// the others.
 #[must_use]
 pub fn extrapolated(rows: &[LargeCounts]) -> Option<LargeCounts> {
     let known = || rows.iter().filter(|l| l.scanned != 0);
     known().any(|l| l.scanned < l.frees).then(|| {
         let mut sum = LargeCounts::default();
         for l in known() {
-            let frees = l.frees.max(l.scanned);
-            let whole = |n: u64| {
-                let n = u128::from(n) * u128::from(frees) / u128::from(l.scanned);
-                u64::try_from(n).unwrap_or(u64::MAX)
+            let as_found = || LargeCounts {
+                frees: l.frees.max(l.scanned),
+                untouched: l.untouched,
+                read: l.read,
+                written: l.written,
+                ..LargeCounts::default()
             };
-            let (untouched, read, written) = (whole(l.untouched), whole(l.read), whole(l.written));
-            sum.merge(&LargeCounts { frees, untouched, read, written, ..LargeCounts::default() });
+            sum.merge(&estimated(l).unwrap_or_else(as_found));
         }
         sum
     })
@@ -200,6 +227,31 @@ mod tests {
                 prop_assert!((s.least..=s.most).contains(&truth), "{s:?} {truth}");
             }
         }
+    }
+
+    #[test]
+    fn the_first_blocks_count_for_themselves() {
+        // 64 blocks of 8 bytes written in full, then 640 untouched ones of which 80 were scanned.
+        let l = LargeCounts {
+            frees: 704,
+            scanned: 144,
+            written: 512,
+            untouched: 640,
+            later_scanned: 80,
+            later_untouched: 640,
+            ..LargeCounts::default()
+        };
+        let whole = estimated(&l).unwrap();
+        assert_eq!((whole.written, whole.untouched, whole.frees), (512, 5120, 704));
+        assert_eq!(estimated(&LargeCounts { frees: 144, ..l }), None);
+        assert_eq!(estimated(&LargeCounts { frees: 9, ..LargeCounts::default() }), None);
+        // Without any later one, as in a record of many short processes, all are taken to be alike.
+        let early = LargeCounts { frees: 20, scanned: 10, written: 80, ..LargeCounts::default() };
+        assert_eq!(estimated(&early).unwrap().written, 160);
+        let both = extrapolated(&[l, early, LargeCounts { frees: 3, ..LargeCounts::default() }]).unwrap();
+        assert_eq!((both.frees, both.written, both.untouched), (724, 672, 5120));
+        let odd = LargeCounts { frees: u64::MAX, scanned: 3, later_scanned: 9, later_read: 8, ..l };
+        assert!(estimated(&odd).is_some());
     }
 
     #[test]

@@ -98,10 +98,12 @@ pub fn touched(out: &mut dyn Write, c: &Counts, style: &Style) -> io::Result<()>
         "{:>10}{:>12}{:>10}{:>13}{:>12}{:>12}{:>7}",
         "size", "frees", "scanned", "untouched", "only read", "written", "%"
     )?;
-    let line = |out: &mut dyn Write, label: &str, l: &LargeCounts| {
+    let line = |out: &mut dyn Write, label: &str, l: &LargeCounts, of: &[LargeCounts]| {
         let known = |n| if l.scanned == 0 { "-".into() } else { bytes(n) };
         let (frees, scanned) = (number(l.frees), sampled(l.scanned, l.frees));
-        let share = percent(l.written, l.untouched.saturating_add(l.read).saturating_add(l.written));
+        let of_all = extrapolated(of).unwrap_or(*l);
+        let whole = of_all.untouched.saturating_add(of_all.read).saturating_add(of_all.written);
+        let share = percent(of_all.written, whole);
         write!(out, "{label:>10}{frees:>12}{scanned:>10}{:>13}{:>12}", known(l.untouched), known(l.read))?;
         writeln!(out, "{:>12}{share:>7}", known(l.written))
     };
@@ -120,11 +122,11 @@ pub fn touched(out: &mut dyn Write, c: &Counts, style: &Style) -> io::Result<()>
         |i| c.large[i].frees != 0 || c.large[i].scanned != 0,
         style,
         |out, label, i| {
-            line(out, label, &c.large[i])?;
+            line(out, label, &c.large[i], &c.large[i..=i])?;
             about(out, &c.large[i..=i], c.large[i].frees)
         },
     )?;
-    line(out, "all", &sum)?;
+    line(out, "all", &sum, &c.large[..])?;
     about(out, &c.large[..], sum.frees)?;
     let (took, each) = (sum.scan_ns as f64 / 1e6, sum.scan_ns as f64 / 1e3 / sum.scanned as f64);
     let scans = plural(sum.scanned, "scan", "scans");

@@ -52,6 +52,19 @@ pub fn inode(fd: &Fd) -> Result<u64, i32> {
     unsafe { syscall(libc::SYS_fstat, [fd.0, &raw mut file as usize, 0, 0, 0, 0]) }.map(|_| file.st_ino)
 }
 
+/// Do two paths lead to the same file (newfstatat(2))?
+pub fn same(one: &CStr, other: &CStr) -> bool {
+    let number = |path: &CStr| {
+        // SAFETY: all-zero is valid.
+        let mut file: libc::stat = unsafe { core::mem::zeroed() };
+        let cwd = libc::AT_FDCWD as isize as usize;
+        let args = [cwd, path.as_ptr() as usize, &raw mut file as usize, 0, 0, 0];
+        // SAFETY: the path ends with a zero byte and outlives the call, which writes one struct.
+        unsafe { syscall(libc::SYS_newfstatat, args) }.ok().map(|_| (file.st_dev, file.st_ino))
+    };
+    number(one).is_some_and(|file| number(other) == Some(file))
+}
+
 /// Reads at most `to.len()` bytes.
 pub fn read(fd: &Fd, to: &mut [u8]) -> Result<usize, i32> {
     // SAFETY: the kernel writes at most `to.len()` bytes into `to`.

@@ -3,6 +3,7 @@
 //! "Process Initialization"; `create_elf_tables`, fs/binfmt_elf.c). Depends on `libc` for `getauxval`, and on `memory`.
 
 use core::ffi::{c_char, CStr};
+use core::ops::Range;
 
 use super::memory::Memory;
 
@@ -14,18 +15,21 @@ const PAGE: usize = 4096;
 /// fs/exec.c), and each may add one argument to its name.
 const SCRIPTS: usize = 11;
 
-/// The arguments that lie before the environment `envp`, if that is the one the kernel laid out, below `name`, the path that
-/// exec was given. `readable` says whether a word on another page than `envp` can be read, and with it its page.
+/// The arguments that lie before the environment `envp`, if that is the one the kernel laid out, below its `strings`.
+/// `readable` says whether a word on another page than `envp` can be read, and with it its page.
 ///
 /// # Safety
-/// `envp` can be read, and so can what `readable` says; if a count, so many addresses between `envp` and `name`, and a null
-/// lie before it, they are the kernel's.
+/// `envp` can be read, and so can what `readable` says; if a count, so many addresses in `strings`, and a null lie before it,
+/// they are the kernel's.
 #[must_use]
 pub unsafe fn before(
     envp: *const *const c_char,
-    name: *const c_char,
+    strings: Range<usize>,
     readable: impl Fn(usize) -> bool,
 ) -> Option<Words> {
+    if envp as usize >= strings.start {
+        return None;
+    }
     let mut page = envp as usize / PAGE;
     let mut word = |back: usize| {
         let at = (envp as usize).checked_sub(back * size_of::<usize>())?;
@@ -39,7 +43,6 @@ pub unsafe fn before(
     if word(1)? != 0 {
         return None;
     }
-    let strings = envp as usize..name as usize;
     let mut count = 0;
     while strings.contains(&word(count + 2)?) {
         count += 1;
@@ -65,9 +68,15 @@ fn words() -> Option<Words> {
     if envp.is_null() {
         return None;
     }
+    // The kernel's random bytes lie right below the strings, the path that exec was given above all others.
+    // SAFETY: takes a number, gives a number.
+    let strings = (unsafe { libc::getauxval(libc::AT_RANDOM) }) as usize..path() as usize;
+    if strings.start == 0 {
+        return None;
+    }
     let memory = Memory::new();
     // SAFETY: the C library's environment can be read. None but the kernel's looks like that.
-    unsafe { before(envp, path(), |at| memory.read(at, &mut [0; 1]) == 1) }
+    unsafe { before(envp, strings, |at| memory.read(at, &mut [0; 1]) == 1) }
 }
 
 /// The program's arguments, if they can be had without asking.
@@ -77,21 +86,32 @@ pub fn arguments() -> Option<impl Iterator<Item = &'static [u8]>> {
     Some(words()?.iter().map(|word| unsafe { CStr::from_ptr(*word) }.to_bytes_with_nul()))
 }
 
-/// The path of the program, if it is known for certain without asking: the path that exec was given is that of a script
-/// where it is among the arguments, and means nothing where it is no whole path, or a descriptor's.
-#[must_use]
-pub fn program() -> Option<&'static [u8]> {
+/// The path that exec was given, its zero byte with it, and whether it is a script's: then it is among the arguments.
+fn given() -> Option<(&'static [u8], bool)> {
     let path = path();
     if path.is_null() {
         return None;
     }
     // SAFETY: a string that stays.
     let path = unsafe { CStr::from_ptr(path) }.to_bytes_with_nul();
-    let unsure = [b"/proc/".as_slice(), b"/dev/fd/"].iter().any(|start| path.starts_with(start));
     let script = arguments()?.skip(1).take(SCRIPTS).any(|word| word == path);
-    if unsure || script {
-        None
-    } else {
-        path.strip_suffix(&[0]).filter(|path| path.starts_with(b"/"))
-    }
+    let descriptor = [b"/proc/".as_slice(), b"/dev/fd/"].iter().any(|start| path.starts_with(start));
+    (!descriptor).then_some((path, script))
+}
+
+/// The path of the program, if it is known for certain without asking: the path that exec was given, unless that is a
+/// script's, or no whole path, or a descriptor's.
+#[must_use]
+pub fn program() -> Option<&'static [u8]> {
+    let (path, script) = given()?;
+    path.strip_suffix(&[0]).filter(|path| !script && path.starts_with(b"/"))
+}
+
+/// The path of the program where it is not certain: from the directory that exec was in, or, of a script, its interpreter's as
+/// the first argument has it (`load_script`, fs/binfmt_script.c).
+#[must_use]
+pub fn supposed() -> Option<&'static [u8]> {
+    let (path, script) = given()?;
+    let path = if script { arguments()?.next()? } else { path };
+    path.strip_suffix(&[0]).filter(|path| !script || path.starts_with(b"/"))
 }

@@ -66,7 +66,7 @@ pub fn ready() {
     }
     if records {
         extern "C" fn ended() {
-            RECORDER.ended();
+            RECORDER.ended(&LARGE);
         }
         // SAFETY: the library is never unloaded. Registered before the program's own, it runs after them.
         unsafe { libc::atexit(ended) };

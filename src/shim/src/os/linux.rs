@@ -31,18 +31,45 @@ pub fn host(to: &mut [u8]) -> usize {
     name.len().min(to.len())
 }
 
-/// The path of the program, as it was started if that path is a whole one, and the kernel's own word otherwise: for scripts,
-/// whose name is not the program's, and for programs started from a descriptor. A link in `/proc` costs more than all
-/// else that a record is told of its process.
+const EXE: &CStr = c"/proc/self/exe";
+
+/// The path of the program, as it was started: that of the interpreter where that was a script. The kernel's own word where
+/// the program was started from a descriptor. A link in `/proc` costs more than all else that a record is told of its process:
+/// it is asked only where the path has to be put together.
 pub fn program(to: &mut [u8]) -> usize {
     if let Some(name) = start::program() {
-        to.iter_mut().zip(name).for_each(|(to, from)| *to = *from);
-        return name.len().min(to.len());
+        return put(to, 0, name);
     }
-    let (cwd, link) = (libc::AT_FDCWD as isize as usize, c"/proc/self/exe".as_ptr() as usize);
+    if let Some(len) = start::supposed().map(|name| whole(to, name)) {
+        if CStr::from_bytes_until_nul(to).is_ok_and(|path| file::same(path, EXE)) {
+            return len;
+        }
+    }
+    let (cwd, link) = (libc::AT_FDCWD as isize as usize, EXE.as_ptr() as usize);
     // SAFETY: writes at most so many bytes.
     unsafe { syscall(libc::SYS_readlinkat, [cwd, link, to.as_mut_ptr() as usize, to.len(), 0, 0]) }
         .unwrap_or(0)
+}
+
+/// Puts a text at `from`, as far as it fits. Gives where it ends.
+fn put(to: &mut [u8], from: usize, text: &[u8]) -> usize {
+    let room = to.get_mut(from..).unwrap_or(&mut []);
+    room.iter_mut().zip(text).for_each(|(to, byte)| *to = *byte);
+    from + text.len().min(room.len())
+}
+
+/// A path from the working directory as a whole one, with a zero byte behind it if that fits. Gives its length.
+fn whole(to: &mut [u8], name: &[u8]) -> usize {
+    let mut len = 0;
+    if !name.starts_with(b"/") {
+        // SAFETY: writes at most so many bytes.
+        let cwd = unsafe { syscall(libc::SYS_getcwd, [to.as_mut_ptr() as usize, to.len(), 0, 0, 0, 0]) };
+        // The zero byte is counted.
+        len = put(to, cwd.unwrap_or(1).saturating_sub(1), b"/");
+    }
+    len = put(to, len, name.strip_prefix(b"./").unwrap_or(name));
+    put(to, len, &[0]);
+    len
 }
 
 /// The number that the kernel gives this process and, while it runs, no other, and that exec does not change: the inode of

@@ -81,6 +81,8 @@ function bars(id, sums, which, format) {
   svg.setAttribute('viewBox', `0 0 ${WIDTH} ${Math.max(y, 30)}`);
 }
 
+const PARTS = ['untouched', 'read', 'written'];
+
 function touched(large) {
   const rows = large.filter(l => l.scanned);
   at('touched-figure').hidden = !rows.length;
@@ -89,17 +91,19 @@ function touched(large) {
   const room = WIDTH - LABEL - VALUE;
   rows.forEach((l, i) => {
     const y = 4 + i * 22;
-    const whole = l.untouched + l.read + l.written;
+    const whole = PARTS.reduce((sum, part) => sum + l['all_' + part], 0);
     element(svg, 'text', { x: LABEL - 6, y: y + 12, 'text-anchor': 'end' }, data.buckets[l.bucket]);
     let x = LABEL;
-    for (const part of ['untouched', 'read', 'written']) {
-      if (!l[part]) continue;
-      const wide = l[part] / whole * room;
+    PARTS.forEach(part => {
+      const size = l['all_' + part];
+      if (!size) return;
+      const wide = size / whole * room;
       const rect = element(svg, 'rect', { class: 'touch ' + part, x: x.toFixed(1), y, width: wide.toFixed(1), height: 16 });
-      element(rect, 'title', {}, `${part}: ${bytes(l[part])}, ${share(l[part], whole)} of the blocks scanned`);
+      const about = l.scanned < l.frees ? 'about ' : '';
+      element(rect, 'title', {}, `${part}: ${about}${bytes(size)}, ${share(size, whole)} of the blocks freed`);
       x += wide;
-    }
-    element(svg, 'text', { class: 'faint', x: LABEL + room + 5, y: y + 12 }, share(l.written, whole));
+    });
+    element(svg, 'text', { class: 'faint', x: LABEL + room + 5, y: y + 12 }, share(l.all_written, whole));
   });
   svg.setAttribute('viewBox', `0 0 ${WIDTH} ${4 + rows.length * 22}`);
 }
@@ -116,12 +120,12 @@ function table(id, heads, rows) {
   });
 }
 
-// How many of the frees were scanned, and what that found: a sample is shown with what it comes to for all, if they were alike.
+// How many of the frees were scanned, and what that found: a sample is shown with what it comes to for all.
 function sample(l) {
   const n = l.frees / l.scanned;
   const scanned = !l.frees ? '-' : !l.scanned ? 'none' : n <= 1 ? 'all' : n < 2 ? share(l.scanned, l.frees) : `1 in ${n.toFixed(n < 99.95 ? 1 : 0)}`;
-  const part = size => !l.scanned ? '-' : n <= 1 ? bytes(size) : `${bytes(size)}, about ${bytes(size * n)} of all`;
-  return [scanned, ...[l.untouched, l.read, l.written].map(part)];
+  const part = name => !l.scanned ? '-' : n <= 1 ? bytes(l[name]) : `${bytes(l[name])}, about ${bytes(l['all_' + name])} of all`;
+  return [scanned, ...PARTS.map(part)];
 }
 
 function largeTable(large) {
