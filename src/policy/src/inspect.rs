@@ -12,7 +12,7 @@ use crate::request::{self, HEADER};
 
 /// Blocks of at most so many bytes behind their first page are cleared whole once anything is written to them: that takes less
 /// than to find out what was not, and to fault it in again some other time.
-const CLEARED_WHOLE: usize = 256 << 10;
+pub(crate) const CLEARED_WHOLE: usize = 256 << 10;
 /// Blocks below so many pages are cleared whole faster than a scan can open its file: not worth a look (512 KiB).
 const WORTH_A_LOOK: u32 = 128;
 /// Places read in a block that is expected to be full.

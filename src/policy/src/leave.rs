@@ -6,6 +6,7 @@
 use pal::Pal;
 
 use crate::habit::{Habit, Known};
+use crate::inspect::CLEARED_WHOLE;
 use crate::large::LargeAllocator;
 use crate::request;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
@@ -13,8 +14,6 @@ use crate::sync::{AtomicU32, Ordering::Relaxed};
 /// Longer ones are never left. Measured: 512 KiB written in full are cleared by glibc in 10.0 us and by us in 10.1; of 1 MiB the
 /// half microsecond is no longer seen.
 const LONGEST: usize = 512 << 10;
-/// Up to this length a block is cleared whole once it is written to (`CLEARED_WHOLE` in `inspect`).
-const WHOLE: usize = 256 << 10;
 /// After so many that were left one is ours; twice as many each time, up to [`MOST`], as long as its callers write.
 const FIRST: u32 = 4;
 /// As above. Clearing one of ours takes longer than clearing one that served just before: one in so many is 1 or 2 % in all.
@@ -63,10 +62,7 @@ impl<P: Pal> LargeAllocator<P> {
 
     #[inline(never)]
     fn leaves_small(&self, bytes: usize) -> bool {
-        let page = self.pal.page_size();
-        let Some(need) = request::block_len(bytes, page) else { return false };
-        let pages = self.pages(need);
-        let class = request::class(pages as usize);
+        let Some((pages, class)) = self.class_of(bytes) else { return false };
         let known = self.habits.get(class);
         // Where a scan is dear, so is what the next allocator does (macOS clears what it has kept). And a class of which one block
         // came back untouched is looked at until it is known what has changed.
@@ -82,15 +78,20 @@ impl<P: Pal> LargeAllocator<P> {
         leave
     }
 
+    /// Pages and class of the block for a request.
+    fn class_of(&self, bytes: usize) -> Option<(u32, usize)> {
+        let pages = self.pages(request::block_len(bytes, self.pal.page_size())?);
+        Some((pages, request::class(pages as usize)))
+    }
+
     /// The next allocator has served a request with `addr`. If that is memory which nobody has touched yet, it maps each block
     /// anew, or gives its pages back in between: we do better, for a while.
     pub fn left(&self, bytes: usize, addr: usize) {
-        let page = self.pal.page_size();
-        let Some(need) = request::block_len(bytes, page) else { return };
-        let Some(word) = self.turns.classes.get(request::class(self.pages(need) as usize)) else { return };
+        let Some((_, class)) = self.class_of(bytes) else { return };
+        let Some(word) = self.turns.classes.get(class) else { return };
         // At the end of a turn: the first ones of glibc are mapped, until it has seen one freed.
         if word.load(Relaxed) & (OURS | 0xffff) == 0
-            && self.pal.resident((addr + bytes / 2) & !(page - 1)) == Some(false)
+            && self.pal.resident((addr + bytes / 2) & !(self.pal.page_size() - 1)) == Some(false)
         {
             word.store(OURS | KEPT, Relaxed);
         }
@@ -101,7 +102,7 @@ impl<P: Pal> LargeAllocator<P> {
 fn is_written(known: &Known, pages: u32, bytes: usize) -> bool {
     match known.habit {
         Habit::Unknown => false,
-        Habit::Prefix(dirty) if bytes <= WHOLE => dirty > 1,
+        Habit::Prefix(dirty) if bytes <= CLEARED_WHOLE => dirty > 1,
         Habit::Prefix(dirty) => dirty >= pages / 2,
         Habit::Sparse(_) => true,
     }

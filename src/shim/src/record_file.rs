@@ -154,7 +154,7 @@ impl Scratch {
         let pattern = pattern.to_bytes();
         self.expand(pattern, pattern.ends_with(b"/"))?;
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
-        if !pattern.ends_with(b".fcrec") && file::open(self.path.as_c()?, flags, 0).is_ok() {
+        if !self.path.as_bytes().ends_with(b".fcrec") && file::open(self.path.as_c()?, flags, 0).is_ok() {
             self.expand(pattern, true)?;
         }
         let extension: &[u8] = if self.path.as_bytes().ends_with(b".fcrec") { b".fcrec" } else { b"" };

@@ -67,8 +67,8 @@ pub unsafe extern "C" fn calloc(
     let known = ready();
     let mut why = why_forwarded();
     if known && bytes >= threshold() {
-        // What is recorded is ours, so that it can be looked at.
-        if LARGE.leaves(bytes) && RECORDER.get(&LARGE).is_none() {
+        // What is recorded is ours, so that it can be looked at; and then no turn is taken.
+        if RECORDER.get(&LARGE).is_none() && LARGE.leaves(bytes) {
             // SAFETY: the next allocator's calloc.
             let p = NEXT.calloc.get().map_or(null_mut(), |calloc| unsafe { calloc(count, size) });
             if !p.is_null() {
