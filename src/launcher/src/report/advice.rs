@@ -182,7 +182,7 @@ fn rounded(rate: f64) -> String {
 }
 
 fn one_digit(n: f64) -> f64 {
-    let unit = 10f64.powf(n.max(1e-9).log10().floor());
+    let unit = 10f64.powi(n.max(1e-9).log10().floor() as i32);
     let n = (n / unit).round() * unit;
     if n >= 1.0 {
         n.round()
