@@ -9,19 +9,23 @@ use crate::kernel;
 use crate::libsystem::set_errno;
 
 /// Only what the library asks for, in the numbers of sys/fcntl.h: O_WRONLY | O_NONBLOCK | O_APPEND for the launcher's file,
-/// O_RDWR | O_CREAT | O_EXCL for a record, both with O_NOFOLLOW | O_CLOEXEC. The mode comes where AArch64 Linux does not look
+/// O_RDWR | O_CREAT | O_EXCL for a record, O_NONBLOCK to see whether there is one, all with O_NOFOLLOW | O_CLOEXEC; and
+/// O_DIRECTORY | O_CLOEXEC to see whether the pattern is a directory, or a link to one. The mode comes where AArch64 Linux does not look
 /// for it (Apple passes variable arguments on the stack), and is that of a record.
 pub unsafe extern "C" fn open(path: *const c_char, flags: c_int) -> c_int {
     const ALWAYS: c_int = 0x100 | 0x0100_0000;
+    const IS_DIRECTORY: c_int = 0x0010_0000 | 0x0100_0000;
     // SAFETY: the caller's string.
     let path = unsafe { CStr::from_ptr(path) }.to_str().expect("a path in UTF-8");
     let mut how = std::fs::OpenOptions::new();
     match flags & !ALWAYS {
         0xd => how.append(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK),
+        0x4 => how.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK),
+        _ if flags == IS_DIRECTORY => how.read(true).custom_flags(libc::O_DIRECTORY),
         0xa02 => how.read(true).write(true).create_new(true).mode(0o400).custom_flags(libc::O_NOFOLLOW),
         _ => panic!("open with flags {flags:#x}"),
     };
-    assert_eq!(flags & ALWAYS, ALWAYS, "open without O_NOFOLLOW or O_CLOEXEC");
+    assert!(flags == IS_DIRECTORY || flags & ALWAYS == ALWAYS, "open without O_NOFOLLOW or O_CLOEXEC");
     how.open(path).map_or_else(
         |error| {
             set_errno(error.raw_os_error().unwrap_or(kernel::EINVAL));
