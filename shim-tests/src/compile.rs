@@ -5,6 +5,7 @@ use std::collections::hash_map::DefaultHasher;
 use std::ffi::OsStr;
 use std::fs;
 use std::hash::{Hash, Hasher};
+use std::io::ErrorKind::AlreadyExists;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -61,8 +62,10 @@ fn compile(compiler: &str, package: &str, name: &str, output: &str, flags: Flags
         let unfinished =
             tempfile::Builder::new().tempfile_in(path.parent().expect("just joined")).expect("scratch");
         build(&compiler, &source, unfinished.path(), flags);
-        let (_, unfinished) = unfinished.keep().expect("scratch");
-        fs::rename(unfinished, &path).expect("scratch");
+        // The first one stays: symbols are only taken from the very file that ran, and another test may be running it.
+        let there =
+            unfinished.persist_noclobber(&path).map_or_else(|e| e.error.kind() == AlreadyExists, |_| true);
+        assert!(there, "{} could not be made", path.display());
     }
     path
 }
