@@ -7,4 +7,10 @@ for(let i=0;i<12000;i++){const b=Buffer.alloc(200*1024); if(b[0]|b[99999]|b[2047
 for(let i=0;i<3000;i++){const u=Buffer.allocUnsafe(200*1024); u[5]=1;}
 console.log(Number((process.hrtime.bigint()-t)/1000000n)); process.exit(bad?3:0);
 J
-B=$(node $d/t.js); X=$(run node $d/t.js); rc=$?; echo "bare $B ms, with $X ms rc=$rc"; [ $rc = 0 ] && [ $X -le $((B*150/100+100)) ] && ok || bad
+# Node frees on threads of its own, and the same program takes from 90 to 300 ms: the least of seven in turns.
+B=999999; X=999999; rc=0
+for i in 1 2 3 4 5 6 7; do
+  b=$(node $d/t.js) || rc=$?; x=$(run node $d/t.js) || rc=$?
+  [ "$b" -lt $B ] && B=$b; [ "$x" -lt $X ] && X=$x
+done
+echo "bare $B ms, with $X ms rc=$rc"; [ $rc = 0 ] && [ $X -le $((B*150/100)) ] && ok || bad

@@ -128,7 +128,7 @@ fn small_blocks() {
         ("128", "full", "full", 1.4),
         ("256", "head", "head", 1.4),
         ("256", "full", "full", 1.4),
-        ("512", "sparse", "sparse", 1.4),
+        ("512", "sparse", "sparse", 0.9),
         ("512", "full", "full", 1.4),
         ("512", "full", "none", 0.9),
     ] {

@@ -113,11 +113,11 @@ pub trait Pal: Sync {
         false
     }
 
-    /// Visits the dirty parts of the range in ascending order. On an error some may have been visited already.
+    /// Visits the dirty parts of the ranges, of each in ascending order. On an error some may have been visited already.
     ///
     /// # Safety
-    /// The range is ours. `visit` must not touch pages behind the part it was given.
-    unsafe fn dirty(&self, range: Range, visit: &mut dyn FnMut(Range)) -> Result<(), ScanError>;
+    /// The ranges are ours. `visit` must not touch pages behind the part it was given.
+    unsafe fn dirty(&self, ranges: &[Range], visit: &mut dyn FnMut(Range)) -> Result<(), ScanError>;
 
     /// Visits the parts of the range that were touched, in ascending order: true with the dirty ones, false with those
     /// only read.

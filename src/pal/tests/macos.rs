@@ -13,7 +13,7 @@ fn mapped(pal: &MacOs, len: usize) -> Range {
 fn dirty(pal: &MacOs, range: Range) -> Vec<Range> {
     let mut found = Vec::new();
     // SAFETY: the range is ours, and noting it touches nothing.
-    unsafe { pal.dirty(range, &mut |part| found.push(part)) }.expect("a walk");
+    unsafe { pal.dirty(&[range], &mut |part| found.push(part)) }.expect("a walk");
     found
 }
 

@@ -21,7 +21,8 @@ fn pages_are_told_apart() {
         let (mut dirty, mut touched) = (Vec::new(), Vec::new());
         // SAFETY: the pages are ours.
         unsafe {
-            pal.dirty(all, &mut |range| dirty.push(range)).expect("a kernel with PAGEMAP_SCAN (Linux 6.7)");
+            pal.dirty(&[all], &mut |range| dirty.push(range))
+                .expect("a kernel with PAGEMAP_SCAN (Linux 6.7)");
             pal.touched(all, &mut |range, written| touched.push((range, written))).expect("the same");
         }
         assert_eq!(dirty, [part(1, 2)]);

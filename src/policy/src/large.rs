@@ -135,7 +135,9 @@ impl<P: Pal> LargeAllocator<P> {
                 return Some(given);
             }
         }
-        let light = self.habits.get(request::class(pages as usize)).is_light(pages);
+        let class = request::class(pages as usize);
+        self.missed(class);
+        let light = self.habits.get(class).is_light(pages);
         let len = self.map_block(need, settled, light)?;
         let shape = Shape { len: (len.len / page) as u32, usable: pages, light, ..Shape::default() };
         self.hand_out(len.start, shape, true, 0)

@@ -20,6 +20,7 @@ mod prove;
 pub mod request;
 mod retire;
 mod reuse;
+mod sparse;
 mod sync;
 
 pub use census::Census;

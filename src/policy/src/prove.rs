@@ -171,7 +171,7 @@ impl<P: Pal> LargeAllocator<P> {
             }
         };
         // SAFETY: asking changes nothing, and `strike` touches no page.
-        match unsafe { self.pal.dirty(Range { start, len: end - start }, &mut strike) } {
+        match unsafe { self.pal.dirty(&[Range { start, len: end - start }], &mut strike) } {
             Ok(()) => untouched,
             Err(_) => [false; BATCH],
         }

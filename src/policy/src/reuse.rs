@@ -3,7 +3,7 @@
 //! Zero means proved: the kernel says that a page is untouched, or we gave it back, or we wrote the zeros. The habit
 //! of the class only chooses among these.
 
-use pal::{Pal, Range, ScanError};
+use pal::{Pal, Range};
 
 use crate::block_cache::{BlockCache, Entries, Entry, SHARDS};
 use crate::habit::Known;
@@ -11,6 +11,7 @@ use crate::large::{Given, LargeAllocator};
 use crate::ownership::Shape;
 use crate::prove::BATCH;
 use crate::request::{self, HEADER};
+use crate::sparse;
 use crate::sync::Ordering::{Acquire, Relaxed, Release};
 
 /// So much dirt may be cleared for who is expected to write less (256 KiB: 2.3 us; a purge takes 0.6, a scan 4).
@@ -22,6 +23,15 @@ const STEADY: u8 = 8;
 /// Address space that a stock may take.
 const STOCK: usize = 800 << 20;
 
+/// What it took to take a block out of the cache.
+#[derive(Default)]
+struct Retrieved {
+    /// Bytes that were cleared.
+    cleared: usize,
+    /// So many blocks like it should take turns.
+    wants: usize,
+}
+
 impl<P: Pal> LargeAllocator<P> {
     /// A freed block of at least `need` pages, made zero.
     #[inline]
@@ -29,13 +39,13 @@ impl<P: Pal> LargeAllocator<P> {
         let class = request::class(need as usize);
         let known = self.habits.get(class);
         let home = BlockCache::home(self.pal.thread());
-        let mut wants_stock = false;
+        let mut found = Retrieved::default();
         let entry = (0..SHARDS).find_map(|step| {
             let shard = (home + step) % SHARDS;
             if !self.cache.has_some(shard) {
                 return None;
             }
-            self.cache.with(shard, |entries| self.retrieve(entries, need, &known, &mut wants_stock)).flatten()
+            self.cache.with(shard, |entries| self.retrieve(entries, need, &known, &mut found)).flatten()
         });
         let entry = match entry {
             Some(entry) => {
@@ -44,9 +54,9 @@ impl<P: Pal> LargeAllocator<P> {
             }
             None => self.grow_one(need, &known)?,
         };
-        let cleared = self.make_zero(&entry, need);
-        if wants_stock {
-            self.lay_in_stock(home, entry.len);
+        let cleared = found.cleared + self.make_zero(&entry, need);
+        if found.wants > 1 {
+            self.lay_in_stock(home, entry.len, found.wants);
         }
         let behind = |end: u32| if end > need { end } else { 0 };
         let (touched, left) = (behind(entry.touched), behind(entry.expect));
@@ -67,17 +77,25 @@ impl<P: Pal> LargeAllocator<P> {
         entries: &mut Entries,
         need: u32,
         known: &Known,
-        wants_stock: &mut bool,
+        found: &mut Retrieved,
     ) -> Option<Entry> {
         let index = self.choose(entries.as_slice(), need, known)?;
         let chosen = *entries.as_slice().get(index)?;
         if chosen.intact {
+            let blocks = sparse::turns(known);
+            if chosen.sparse && blocks > 1 && !self.pal.scan_is_dear() {
+                let (cleared, alone) = self.clear_waiting(entries, index);
+                found.cleared = cleared;
+                found.wants = if alone && known.streak >= STEADY { blocks } else { 0 };
+            }
             return entries.remove(index);
         }
         let alone = self.prove(entries, index);
         let entry = entries.remove(index)?;
         if entry.intact {
-            *wants_stock = alone && known.streak >= STEADY;
+            // Two or three are no batch of untouched ones, and threads would drive out each other's.
+            let blocks = BATCH.min(STOCK / self.whole(0, entry.len).len + 1);
+            found.wants = if alone && known.streak >= STEADY && blocks > 4 { blocks } else { 0 };
             return Some(entry);
         }
         self.uncharge(&entry);
@@ -105,6 +123,12 @@ impl<P: Pal> LargeAllocator<P> {
             let newest =
                 |wanted: fn(&Entry) -> bool| entries.iter().rposition(|entry| wanted(entry) && fits(entry));
             return newest(Entry::is_clean).or_else(|| newest(|_| true));
+        }
+        if sparse::turns(known) > 1 {
+            // Those that need no scan first; it will serve the others together.
+            if let Some(clean) = entries.iter().rposition(|entry| entry.is_clean() && fits(entry)) {
+                return Some(clean);
+            }
         }
         let best = entries.iter().enumerate().filter(|(_, entry)| fits(entry));
         best.max_by_key(|(_, entry)| (entry.charged.min(need), u32::MAX - entry.len)).map(|(index, _)| index)
@@ -193,7 +217,7 @@ impl<P: Pal> LargeAllocator<P> {
     }
 
     /// Clears so many pages, but for the header.
-    fn clear_prefix(&self, base: usize, pages: u32) -> usize {
+    pub(crate) fn clear_prefix(&self, base: usize, pages: u32) -> usize {
         let all = self.part(base, 0, pages.max(1));
         let range = Range { start: all.start + HEADER, len: all.len - HEADER };
         // SAFETY: the block is in nobody's hands, and its mapping was found intact.
@@ -201,28 +225,12 @@ impl<P: Pal> LargeAllocator<P> {
         range.len
     }
 
-    /// Asks which pages are dirty and clears those. `None`: can't be told, so that nothing is proved.
-    fn clear_dirty(&self, base: usize, pages: u32) -> Option<usize> {
-        let mut cleared = self.clear_prefix(base, 1);
-        let mut clear = |range: Range| {
-            // SAFETY: as in `clear_prefix`.
-            unsafe { self.pal.clear(range) };
-            cleared += range.len;
-        };
-        // SAFETY: the block is ours, and clearing a part touches no page behind it.
-        match unsafe { self.pal.dirty(self.part(base, 1, pages), &mut clear) } {
-            Ok(()) => Some(cleared),
-            Err(ScanError::Unsupported | ScanError::Failed) => None,
-        }
-    }
-
-    /// Maps more blocks like this one, so that a class which is never written to can be proved by the batch.
+    /// Maps more blocks like this one, so that there are `blocks`, which can be proved or scanned by the batch.
     #[cold]
-    fn lay_in_stock(&self, shard: usize, len: u32) {
+    fn lay_in_stock(&self, shard: usize, len: u32, blocks: usize) {
         let stride = self.whole(0, len).len;
-        let count = (STOCK / stride).min(BATCH - 1);
-        // Two or three are no batch, and threads would drive out each other's.
-        if count < 4 || self.spare() + count * stride > self.spare_room(0) {
+        let count = (STOCK / stride).min(blocks - 1);
+        if self.spare() + count * stride > self.spare_room(0) {
             return;
         }
         self.map_like(stride, count, |base| {

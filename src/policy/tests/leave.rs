@@ -51,11 +51,12 @@ const NOTHING: Range = Range { start: 0, len: 0 };
 
 #[test]
 fn what_is_written_anyway_is_left_but_for_a_few() {
-    for bytes in [128 * KIB, 200 * KIB, 256 * KIB, 512 * KIB] {
+    for bytes in [128 * KIB, 200 * KIB, 256 * KIB, 384 * KIB, 512 * KIB] {
+        let last = if bytes > 384 * KIB { bytes / 4 } else { 4096 };
         for part in [
             Range { start: 0, len: bytes },
             Range { start: 0, len: bytes / 2 + 4096 },
-            Range { start: bytes - 4096, len: 4096 },
+            Range { start: bytes - last, len: last },
         ] {
             let program = Program::new(true);
             program.ours(200, bytes, part);
@@ -70,6 +71,7 @@ fn what_is_not_written_is_ours_and_so_is_what_is_longer() {
     for (bytes, part) in [
         (128 * KIB, NOTHING),
         (512 * KIB, Range { start: 0, len: 16 * KIB }),
+        (512 * KIB, Range { start: 508 * KIB, len: 4 * KIB }),
         (513 * KIB, Range { start: 0, len: 513 * KIB }),
         (4096 * KIB, Range { start: 0, len: 4096 * KIB }),
     ] {
@@ -104,6 +106,29 @@ fn where_the_next_allocator_maps_anew_all_are_ours() {
     program.large.pal().write(Range { start: program.next, len: 1 << 20 }, true);
     program.ours(3000, 256 * KIB, part);
     assert!(program.ours(1000, 256 * KIB, part) < 30);
+}
+
+#[test]
+fn who_holds_more_than_we_keep_is_left_where_nobody_keeps_enough() {
+    let program = Program::new(false);
+    let mut ours = 0;
+    for _ in 0..400 {
+        let held: Vec<usize> = (0..100)
+            .filter_map(|_| {
+                if program.large.leaves(200 * KIB) {
+                    program.large.left(200 * KIB, program.next + 16);
+                    return None;
+                }
+                let addr = program.large.calloc(200 * KIB).expect("memory").addr;
+                program.large.pal().write(Range { start: addr, len: 200 * KIB }, true);
+                Some(addr)
+            })
+            .collect();
+        ours += held.len();
+        // SAFETY: ours.
+        held.iter().for_each(|addr| assert!(unsafe { program.large.free(*addr) }));
+    }
+    assert!(ours < 40_000 / 50, "{ours}");
 }
 
 #[test]

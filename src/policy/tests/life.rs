@@ -256,6 +256,26 @@ fn sparse_blocks_are_scanned() {
 }
 
 #[test]
+fn blocks_of_few_dirty_pages_take_turns_and_share_a_scan() {
+    for (bytes, pages, blocks) in [(MIB, 1, 8), (MIB, 4, 8), (4 * MIB, 16, 5), (16 * MIB, 64, 1)] {
+        let large = allocator();
+        let at = |n| Range { start: ((n + 1) * (bytes / (pages + 1))) & !4095, len: 8 };
+        let sparse: Vec<Range> = (0..pages).map(at).collect();
+        (0..100).for_each(|_| {
+            cycle(&large, bytes, &sparse);
+        });
+        large.pal().tally();
+        (0..80).for_each(|_| {
+            cycle(&large, bytes, &sparse);
+        });
+        let tally = large.pal().tally();
+        assert_eq!((tally.purges, tally.faults, tally.maps), (0, 0, 0), "{bytes} {pages}: {tally:?}");
+        assert!(tally.scans * blocks <= 80 + 2 * blocks, "{bytes} {pages}: {tally:?}");
+        assert!(large.retained() <= 96 * 4096, "{bytes} {pages}: {} retained", large.retained());
+    }
+}
+
+#[test]
 fn who_reads_a_sparse_block_once_does_not_slow_the_scans_after() {
     let large = allocator();
     let sparse: Vec<Range> = (0..64).map(|n| Range { start: n * 64 * 4096 + 100, len: 8 }).collect();

@@ -338,7 +338,7 @@ impl Pal for Fake {
         advised && unsafe { self.intact(range) }
     }
 
-    unsafe fn dirty(&self, range: Range, visit: &mut dyn FnMut(Range)) -> Result<(), ScanError> {
+    unsafe fn dirty(&self, ranges: &[Range], visit: &mut dyn FnMut(Range)) -> Result<(), ScanError> {
         let found: Vec<usize> = {
             let mut machine = self.machine();
             machine.tally.scans += 1;
@@ -351,7 +351,7 @@ impl Pal for Fake {
                     Some(State::Resident(_) | State::Swapped(_))
                 )
             };
-            self.pages(range).filter(dirty).collect()
+            ranges.iter().flat_map(|range| self.pages(*range)).filter(dirty).collect()
         };
         for run in found.chunk_by(|a, b| a + 1 == *b) {
             visit(Range { start: run[0] * self.page, len: run.len() * self.page });

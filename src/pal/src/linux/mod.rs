@@ -236,12 +236,12 @@ impl Pal for Linux {
         unsafe { syscall(libc::SYS_madvise, advice).is_ok() && self.intact(range) }
     }
 
-    unsafe fn dirty(&self, range: Range, visit: &mut dyn FnMut(Range)) -> Result<(), ScanError> {
-        self.pagemap.scan(self, range, Pages::Dirty, &mut |range, _| visit(range))
+    unsafe fn dirty(&self, ranges: &[Range], visit: &mut dyn FnMut(Range)) -> Result<(), ScanError> {
+        self.pagemap.scan(self, ranges, Pages::Dirty, &mut |range, _| visit(range))
     }
 
     unsafe fn touched(&self, range: Range, visit: &mut dyn FnMut(Range, bool)) -> Result<(), ScanError> {
-        self.pagemap.scan(self, range, Pages::Touched, visit)
+        self.pagemap.scan(self, &[range], Pages::Touched, visit)
     }
 
     fn resident(&self, addr: usize) -> Option<bool> {

@@ -75,7 +75,7 @@ impl Pagemap {
     pub fn scan(
         &self,
         pal: &super::Linux,
-        range: Range,
+        ranges: &[Range],
         pages: Pages,
         visit: &mut dyn FnMut(Range, bool),
     ) -> Result<(), ScanError> {
@@ -87,7 +87,7 @@ impl Pagemap {
                 return Err(ScanError::Unsupported);
             }
         }
-        let result = scan(range, pages, visit);
+        let result = scan(ranges, pages, visit);
         if result == Err(ScanError::Unsupported) {
             self.state.store(OFF, Relaxed);
         }
@@ -106,7 +106,7 @@ fn self_test(pal: &super::Linux) -> bool {
         core::ptr::read_volatile((start + page) as *const u8);
     }
     let (mut right, mut wrong) = (0, 0);
-    let done = scan(range, Pages::Dirty, &mut |found, _| {
+    let done = scan(&[range], Pages::Dirty, &mut |found, _| {
         if found == (Range { start, len: page }) {
             right += 1;
         } else {
@@ -118,13 +118,13 @@ fn self_test(pal: &super::Linux) -> bool {
     done.is_ok() && right == 1 && wrong == 0
 }
 
-fn scan(range: Range, pages: Pages, visit: &mut dyn FnMut(Range, bool)) -> Result<(), ScanError> {
+fn scan(ranges: &[Range], pages: Pages, visit: &mut dyn FnMut(Range, bool)) -> Result<(), ScanError> {
     let fd = match file::open(c"/proc/self/pagemap", libc::O_RDONLY | libc::O_CLOEXEC, 0) {
         Ok(fd) => fd,
         Err(libc::EMFILE | libc::ENFILE | libc::EINTR | libc::ENOMEM) => return Err(ScanError::Failed),
         Err(_) => return Err(ScanError::Unsupported),
     };
-    let result = scan_open(&fd, range, pages, visit);
+    let result = ranges.iter().try_for_each(|range| scan_open(&fd, *range, pages, visit));
     drop(fd);
     result
 }

@@ -138,7 +138,7 @@ impl MacOs {
     unsafe fn clear_few(&self, range: Range) -> bool {
         // SAFETY: the caller vouches for the range, and clearing a part touches no page behind it.
         range.len <= FEW * self.page_size()
-            && unsafe { self.dirty(range, &mut |part| self.clear(part)) }.is_ok()
+            && unsafe { self.dirty(&[range], &mut |part| self.clear(part)) }.is_ok()
     }
 
     /// Zero, entry by entry. False: not everywhere.
@@ -291,25 +291,27 @@ impl Pal for MacOs {
         false
     }
 
-    unsafe fn dirty(&self, range: Range, visit: &mut dyn FnMut(Range)) -> Result<(), ScanError> {
+    unsafe fn dirty(&self, ranges: &[Range], visit: &mut dyn FnMut(Range)) -> Result<(), ScanError> {
         let page = self.page_size();
-        let mut run = Range { start: range.start, len: 0 };
-        self.walk(range, |at, state| {
-            if !holds_data(state) {
-                return;
-            }
-            if run.start + run.len == at {
-                run.len += page;
-                return;
-            }
+        for range in ranges {
+            let mut run = Range { start: range.start, len: 0 };
+            self.walk(*range, |at, state| {
+                if !holds_data(state) {
+                    return;
+                }
+                if run.start + run.len == at {
+                    run.len += page;
+                    return;
+                }
+                if run.len > 0 {
+                    visit(run);
+                }
+                run = Range { start: at, len: page };
+            })
+            .ok_or(ScanError::Failed)?;
             if run.len > 0 {
                 visit(run);
             }
-            run = Range { start: at, len: page };
-        })
-        .ok_or(ScanError::Failed)?;
-        if run.len > 0 {
-            visit(run);
         }
         Ok(())
     }
@@ -317,7 +319,7 @@ impl Pal for MacOs {
     /// xnu has no shared zero page: what was only read has memory of its own, too.
     unsafe fn touched(&self, range: Range, visit: &mut dyn FnMut(Range, bool)) -> Result<(), ScanError> {
         // SAFETY: the caller's promise is the one asked for.
-        unsafe { self.dirty(range, &mut |part| visit(part, true)) }
+        unsafe { self.dirty(&[range], &mut |part| visit(part, true)) }
     }
 
     fn scan_is_dear(&self) -> bool {
