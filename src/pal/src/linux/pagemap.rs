@@ -118,6 +118,8 @@ fn self_test(pal: &super::Linux) -> bool {
     done.is_ok() && right == 1 && wrong == 0
 }
 
+// Not inlined: the room for its regions stands on the stack once.
+#[inline(never)]
 fn scan(ranges: &[Range], pages: Pages, visit: &mut dyn FnMut(Range, bool)) -> Result<(), ScanError> {
     let fd = match file::open(c"/proc/self/pagemap", libc::O_RDONLY | libc::O_CLOEXEC, 0) {
         Ok(fd) => fd,
