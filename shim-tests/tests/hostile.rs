@@ -52,6 +52,14 @@ fn closed_descriptors() {
     assert_eq!(fs::read_to_string(&result).expect("the program's result"), "closed ok\n");
 }
 
+/// No child has a descriptor that it did not inherit without us, and nobody's own is closed.
+#[test]
+fn scans_in_other_threads() {
+    for what in ["fork", "close"] {
+        Run::new(c_program("scan_fds", &[])).args([what, "500"]).twice();
+    }
+}
+
 /// A handler's stack may be small: some 1500 bytes more than glibc takes, with room for another compiler.
 #[test]
 fn little_of_the_stack() {

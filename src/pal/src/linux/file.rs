@@ -8,6 +8,11 @@ use super::syscall::syscall;
 pub struct Fd(usize);
 
 impl Fd {
+    /// One that this process did not open itself.
+    pub fn inherited(number: usize) -> Fd {
+        Fd(number)
+    }
+
     /// The number of the descriptor.
     pub fn raw(&self) -> usize {
         self.0
@@ -42,6 +47,12 @@ pub fn system(fd: &Fd) -> Result<i64, i32> {
     // SAFETY: writes one struct, which C libraries have as the kernel does on 64-bit machines, but for signs; so below.
     unsafe { syscall(libc::SYS_fstatfs, [fd.0, &raw mut system as usize, 0, 0, 0, 0]) }
         .map(|_| i64::from_ne_bytes(system.f_type.to_ne_bytes()))
+}
+
+/// How it was opened (fcntl(2), `F_GETFL`).
+pub fn flags(fd: &Fd) -> Result<i32, i32> {
+    // SAFETY: numbers only.
+    unsafe { syscall(libc::SYS_fcntl, [fd.0, libc::F_GETFL as usize, 0, 0, 0, 0]) }.map(|flags| flags as i32)
 }
 
 /// The file's inode number (fstat(2)).

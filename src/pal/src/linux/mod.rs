@@ -309,6 +309,7 @@ impl Pal for Linux {
     }
 
     fn fork_handled(&self) {
+        self.pagemap.close_inherited();
         match self.wiped.load(Relaxed) {
             UNKNOWN => {}
             BROKEN => self.pid.store(pid(), Release),

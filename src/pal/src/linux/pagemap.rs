@@ -2,9 +2,11 @@
 //! Documentation/admin-guide/mm/pagemap.rst).
 //!
 //! The descriptor is opened for each scan. A kept one would be visible to the program, could be closed under us, and
-//! after a fork goes on describing the parent.
+//! after a fork goes on describing the parent. Even so another thread may fork meanwhile, or close all descriptors that there
+//! are and open its own under the same number.
 
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::mem;
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use super::{file, syscall::syscall};
 use crate::{Pal, Range, ScanError};
@@ -58,13 +60,23 @@ pub enum Pages {
     Touched,
 }
 
+/// linux/magic.h.
+const PROC_SUPER_MAGIC: i64 = 0x9fa0;
+/// Nobody else opens this file so. The flags mean nothing to it, and fcntl(2) tells them: by them we know a descriptor of ours.
+const SIGN: i32 = libc::O_NONBLOCK | libc::O_DSYNC;
+/// Numbers of descriptors that are remembered; those of more are inherited by a child that is forked during a scan.
+const NUMBERS: usize = 4;
+
 pub struct Pagemap {
     state: AtomicU32,
+    /// Numbers that descriptors of scans had, plus one; 0: none. They stay: a fork copies descriptors first and memory later,
+    /// when that scan may be over.
+    numbers: [AtomicUsize; NUMBERS],
 }
 
 impl Pagemap {
     pub const fn new() -> Self {
-        Pagemap { state: AtomicU32::new(UNTRIED) }
+        Pagemap { state: AtomicU32::new(UNTRIED), numbers: [const { AtomicUsize::new(0) }; NUMBERS] }
     }
 
     pub fn is_off(&self) -> bool {
@@ -81,54 +93,92 @@ impl Pagemap {
     ) -> Result<(), ScanError> {
         match self.state.load(Relaxed) {
             WORKS => {}
-            UNTRIED if self_test(pal) => self.state.store(WORKS, Relaxed),
+            UNTRIED if self.self_test(pal) => self.state.store(WORKS, Relaxed),
             _ => {
                 self.state.store(OFF, Relaxed);
                 return Err(ScanError::Unsupported);
             }
         }
-        let result = scan(ranges, pages, visit);
+        let result = self.scan_anew(ranges, pages, visit);
         if result == Err(ScanError::Unsupported) {
             self.state.store(OFF, Relaxed);
         }
         result
     }
-}
 
-/// A written, a read and an untouched page must be told apart exactly; any surprise and we never ask again.
-fn self_test(pal: &super::Linux) -> bool {
-    let page = pal.page_size();
-    let Some(start) = pal.map(3 * page, 0) else { return false };
-    let range = Range { start, len: 3 * page };
-    // SAFETY: three pages that we have just mapped.
-    unsafe {
-        pal.store(start, 1);
-        core::ptr::read_volatile((start + page) as *const u8);
-    }
-    let (mut right, mut wrong) = (0, 0);
-    let done = scan(&[range], Pages::Dirty, &mut |found, _| {
-        if found == (Range { start, len: page }) {
-            right += 1;
-        } else {
-            wrong += 1;
+    /// A written, a read and an untouched page must be told apart exactly; any surprise and we never ask again.
+    #[cold]
+    fn self_test(&self, pal: &super::Linux) -> bool {
+        let page = pal.page_size();
+        let Some(start) = pal.map(3 * page, 0) else { return false };
+        let range = Range { start, len: 3 * page };
+        // SAFETY: three pages that we have just mapped.
+        unsafe {
+            pal.store(start, 1);
+            core::ptr::read_volatile((start + page) as *const u8);
         }
-    });
-    // SAFETY: nobody else knows of the pages.
-    unsafe { pal.unmap(range) };
-    done.is_ok() && right == 1 && wrong == 0
+        let (mut right, mut wrong) = (0, 0);
+        let done = self.scan_anew(&[range], Pages::Dirty, &mut |found, _| {
+            if found == (Range { start, len: page }) {
+                right += 1;
+            } else {
+                wrong += 1;
+            }
+        });
+        // SAFETY: nobody else knows of the pages.
+        unsafe { pal.unmap(range) };
+        done.is_ok() && right == 1 && wrong == 0
+    }
+
+    // Not inlined: the room for its regions stands on the stack once.
+    #[inline(never)]
+    fn scan_anew(
+        &self,
+        ranges: &[Range],
+        pages: Pages,
+        visit: &mut dyn FnMut(Range, bool),
+    ) -> Result<(), ScanError> {
+        let fd = match file::open(c"/proc/self/pagemap", libc::O_RDONLY | libc::O_CLOEXEC | SIGN, 0) {
+            Ok(fd) => fd,
+            Err(libc::EMFILE | libc::ENFILE | libc::EINTR | libc::ENOMEM) => return Err(ScanError::Failed),
+            Err(_) => return Err(ScanError::Unsupported),
+        };
+        self.remember(fd.raw() + 1);
+        let result = ranges.iter().try_for_each(|range| scan_open(&fd, *range, pages, visit));
+        if !is_signed(&fd) {
+            // Somebody closed it under us, and the number is theirs now. Where that happens no descriptor is opened again.
+            mem::forget(fd);
+            return Err(ScanError::Unsupported);
+        }
+        result
+    }
+
+    fn remember(&self, number: usize) {
+        let known = |slot: &AtomicUsize| slot.load(Relaxed) == number;
+        if !self.numbers.iter().any(known) {
+            let unused = |slot: &&AtomicUsize| slot.load(Relaxed) == 0;
+            if let Some(slot) = self.numbers.iter().find(unused).or(self.numbers.get(number % NUMBERS)) {
+                slot.store(number, Relaxed);
+            }
+        }
+    }
+
+    /// In the child of a fork: closes what it inherited of scans in other threads.
+    #[cold]
+    pub fn close_inherited(&self) {
+        for slot in &self.numbers {
+            if let Some(fd) = slot.load(Relaxed).checked_sub(1).map(file::Fd::inherited) {
+                if !is_signed(&fd) || file::system(&fd) != Ok(PROC_SUPER_MAGIC) {
+                    mem::forget(fd);
+                }
+            }
+        }
+    }
 }
 
-// Not inlined: the room for its regions stands on the stack once.
-#[inline(never)]
-fn scan(ranges: &[Range], pages: Pages, visit: &mut dyn FnMut(Range, bool)) -> Result<(), ScanError> {
-    let fd = match file::open(c"/proc/self/pagemap", libc::O_RDONLY | libc::O_CLOEXEC, 0) {
-        Ok(fd) => fd,
-        Err(libc::EMFILE | libc::ENFILE | libc::EINTR | libc::ENOMEM) => return Err(ScanError::Failed),
-        Err(_) => return Err(ScanError::Unsupported),
-    };
-    let result = ranges.iter().try_for_each(|range| scan_open(&fd, *range, pages, visit));
-    drop(fd);
-    result
+/// Was it opened as we do?
+fn is_signed(fd: &file::Fd) -> bool {
+    file::flags(fd).is_ok_and(|flags| flags & SIGN == SIGN)
 }
 
 fn scan_open(
