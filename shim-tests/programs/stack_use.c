@@ -1,7 +1,9 @@
-/* How much of a signal stack the family takes, in bytes below the frame that the kernel makes. Prints it. */
+/* How much of a signal stack the family takes, in bytes below the frame that the kernel makes. Prints it. With "child" in the
+   child of a fork, whose first calloc is in the handler. */
 #include "check.h"
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 enum { SIZE = 65536, PAINT = 0x5a };
 static unsigned char *stack;
@@ -20,7 +22,17 @@ static void on_signal(int unused) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "child") == 0) {
+        free(calloc(1, 150000));
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child > 0) {
+            int status = 1;
+            CHECK(waitpid(child, &status, 0) == child);
+            return status != 0;
+        }
+    }
     stack = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(stack != MAP_FAILED);
     memset(stack, PAINT, SIZE);

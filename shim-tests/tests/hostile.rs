@@ -63,11 +63,19 @@ fn scans_in_other_threads() {
 /// A handler's stack may be small: some 1500 bytes more than glibc takes, with room for another compiler.
 #[test]
 fn little_of_the_stack() {
-    let run = Run::new(c_program("stack_use", &["-O1", "-Wl,-z,now"]));
+    let program = c_program("stack_use", &["-O1", "-Wl,-z,now"]);
     let used = |outcome: &Outcome| outcome.stdout.trim().parse::<u64>().expect("bytes");
-    let (plain, injected) = (used(&run.plain()), used(&run.injected()));
-    println!("bytes of stack: plain {plain}, injected {injected}");
-    assert!(injected <= plain + 2048, "{injected} bytes of stack, {plain} without");
+    let logs = TempDir::new().expect("a directory");
+    for (what, log) in [("", ""), ("child", ""), ("child", "%e.%p.fcrec")] {
+        let run = Run::new(&program).arg(what);
+        let plain = used(&run.plain());
+        let run = if log.is_empty() { run } else { run.env("FASTCALLOC_LOG", logs.path().join(log)) };
+        let injected = used(&run.injected());
+        println!("bytes of stack {what} {log}: plain {plain}, injected {injected}");
+        assert!(injected <= plain + 2048, "{what} {log}: {injected} bytes of stack, {plain} without");
+    }
+    let records = fs::read_dir(logs.path()).expect("records").count();
+    assert_eq!(records, 2);
 }
 
 #[test]

@@ -73,7 +73,8 @@ impl<const ROOM: usize> Text<ROOM> {
     }
 }
 
-/// What making a record needs room for, some 3 KiB: it may be made on a small stack.
+/// What making a record needs room for, 2 KiB: in a child of a fork that may be on the small stack of a signal handler, so that
+/// it is not there.
 pub struct Scratch {
     /// Where the record is.
     pub path: Text<PATH>,
@@ -81,14 +82,17 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Knows what the program is: in the child of a fork, what its parent's record says.
-    pub fn new(parent: Option<&Record>) -> Self {
-        let mut scratch = Scratch { path: Text::new(), exe: Text::new() };
-        scratch.exe.fill(|to| parent.map_or(0, |record| record.program(to)));
-        if scratch.exe.len == 0 {
-            scratch.exe.fill(os::program);
+    /// Knows nothing.
+    pub const fn new() -> Self {
+        Scratch { path: Text::new(), exe: Text::new() }
+    }
+
+    /// Learns what the program is: in the child of a fork, what its parent's record says.
+    pub fn learn(&mut self, parent: Option<&Record>) {
+        self.exe.fill(|to| parent.map_or(0, |record| record.program(to)));
+        if self.exe.len == 0 {
+            self.exe.fill(os::program);
         }
-        scratch
     }
 
     /// Expands `%p` (pid), `%e` (program) and `%%`; in a `directory` a name of that kind is added.

@@ -1,5 +1,6 @@
 //! The record of this process: made at the start if the environment asks for it, and anew in each child of a fork.
 
+use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -37,7 +38,12 @@ pub struct Recorder {
     /// The fork that the record belongs to, counted by the allocator.
     generation: AtomicUsize,
     sampler: Sampler,
+    scratch: UnsafeCell<Scratch>,
 }
+
+// SAFETY: `scratch` is only reached by `make`, which one thread of a process calls at a time: at the start the only one there is,
+// later the one that took the step to the next generation.
+unsafe impl Sync for Recorder {}
 
 impl Recorder {
     /// Counts nothing.
@@ -51,6 +57,7 @@ impl Recorder {
             above: AtomicU64::new(0),
             generation: AtomicUsize::new(0),
             sampler: Sampler::new(),
+            scratch: UnsafeCell::new(Scratch::new()),
         }
     }
 
@@ -232,7 +239,9 @@ impl Recorder {
 
     #[cold]
     fn make(&self, pattern: &CStr, parent: Option<&Record>) -> bool {
-        let mut scratch = Scratch::new(parent);
+        // SAFETY: see `Sync`.
+        let scratch = unsafe { &mut *self.scratch.get() };
+        scratch.learn(parent);
         match scratch.create(pattern) {
             Ok((record, sequence)) => {
                 scratch.introduce(record, sequence, &self.chosen);
