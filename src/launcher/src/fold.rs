@@ -49,6 +49,8 @@ pub struct Folded {
     pub folded: usize,
     /// Records that stay: of processes that run, that are damaged, or of which nobody can tell.
     pub left: usize,
+    /// Of those, records that may not be read by this user.
+    pub denied: usize,
 }
 
 /// Folds all that is finished in `directory` into `folded.fcrecs`.
@@ -65,7 +67,13 @@ pub fn fold_finished(directory: &Path) -> io::Result<Folded> {
 pub fn run(args: &FoldArgs) -> ExitCode {
     match fold_finished(&args.directory) {
         Ok(Folded { left: 0, .. }) => ExitCode::SUCCESS,
-        Ok(Folded { folded, left }) => {
+        Ok(Folded { folded, denied, .. }) if denied > 0 => {
+            complain(&format!(
+                "{folded} records folded; {denied} may not be read: fold them as the user who made them"
+            ));
+            ExitCode::FAILURE
+        }
+        Ok(Folded { folded, left, .. }) => {
             complain(&format!(
                 "{folded} records folded; {left} stay as they are: their processes run, or they are damaged, or nobody can tell"
             ));
@@ -98,11 +106,11 @@ impl Fold<'_> {
         files.retain(|f| f.file_name().is_some_and(self.wanted));
         let all = files.len();
         if all < self.least {
-            return Ok(Folded { folded: 0, left: all });
+            return Ok(Folded { folded: 0, left: all, denied: 0 });
         }
-        let finished = finished(files, held);
+        let (finished, denied) = finished(files, held);
         if finished.is_empty() || finished.len() < self.least {
-            return Ok(Folded { folded: 0, left: all });
+            return Ok(Folded { folded: 0, left: all, denied });
         }
         let folded = finished.len();
         self.write(&directory, finished.iter().map(|(_, p)| p.clone()))?;
@@ -112,7 +120,7 @@ impl Fold<'_> {
                 _ => {}
             }
         }
-        Ok(Folded { folded, left: all - folded })
+        Ok(Folded { folded, left: all - folded, denied })
     }
 
     /// Puts the merged file, with what it has and `more`, into place, safe from a loss of power.
@@ -143,12 +151,19 @@ impl Fold<'_> {
     }
 }
 
-/// The records among `files` into which nobody can count any more, as they are at the end.
-fn finished(files: Vec<PathBuf>, held: impl Fn(&File) -> Option<bool>) -> Vec<(PathBuf, Process)> {
+/// The records among `files` into which nobody can count any more, as they are at the end; and how many may not be read.
+fn finished(files: Vec<PathBuf>, held: impl Fn(&File) -> Option<bool>) -> (Vec<(PathBuf, Process)>, usize) {
+    let mut denied = 0;
     let mut done = Vec::new();
     let mut unsure = Vec::new();
     for path in files {
-        let Ok(file) = open(&path) else { continue };
+        let file = match open(&path) {
+            Ok(file) => file,
+            Err(e) => {
+                denied += usize::from(e.kind() == io::ErrorKind::PermissionDenied);
+                continue;
+            }
+        };
         match held(&file) {
             Some(true) => {}
             // From now on it cannot change: the process opened it before it had a name for us.
@@ -169,7 +184,7 @@ fn finished(files: Vec<PathBuf>, held: impl Fn(&File) -> Option<bool>) -> Vec<(P
             }
         }
     }
-    done
+    (done, denied)
 }
 
 /// A regular file, not through a link.
@@ -219,12 +234,12 @@ mod tests {
             rustix::mm::mmap(p, 65536, rustix::mm::ProtFlags::READ, rustix::mm::MapFlags::SHARED, &map, 0)
                 .unwrap()
         };
-        assert_eq!(fold.run_with(|_| None).unwrap(), Folded { folded: 0, left: 2 });
+        assert_eq!(fold.run_with(|_| None).unwrap(), Folded { folded: 0, left: 2, denied: 0 });
         // SAFETY: the mapping from above, not used any more.
         unsafe { rustix::mm::munmap(at, 65536).unwrap() };
-        assert_eq!(fold.run_with(|_| Some(true)).unwrap(), Folded { folded: 0, left: 2 });
+        assert_eq!(fold.run_with(|_| Some(true)).unwrap(), Folded { folded: 0, left: 2, denied: 0 });
         if mapped_names().is_some() {
-            assert_eq!(fold.run_with(|_| None).unwrap(), Folded { folded: 1, left: 1 });
+            assert_eq!(fold.run_with(|_| None).unwrap(), Folded { folded: 1, left: 1, denied: 0 });
         }
         assert!(dir.path().join("b.fcrec").exists() && dir.path().join("odd\n.fcrec").exists());
     }

@@ -7,6 +7,8 @@ mod common;
 mod report_support;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,6 +47,29 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
+/// Another user's records: that is an error, and nothing is lost.
+#[test]
+fn records_of_another_user() {
+    let dir = TempDir::new().unwrap();
+    let d = dir.path();
+    put(d, 0, 2);
+    let tool = d.join("tool");
+    fs::copy(env!("CARGO_BIN_EXE_fastcalloc"), &tool).unwrap();
+    fs::set_permissions(d, fs::Permissions::from_mode(0o755)).unwrap();
+    for name in ["true.0.fcrec", "true.1.fcrec"] {
+        fs::set_permissions(d.join(name), fs::Permissions::from_mode(0o000)).unwrap();
+    }
+    let mut command = Command::new(&tool);
+    command.args(["fold", "."]).current_dir(d);
+    if rustix::process::geteuid().is_root() {
+        command.uid(65534).gid(65534);
+    }
+    let out = command.output().unwrap();
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("2 may not be read: fold them as the user who made them"), "{out:?}");
+    assert_eq!(names(d), ["tool", "true.0.fcrec", "true.1.fcrec"]);
+}
+
 #[test]
 fn ended_records_become_one_file() {
     let dir = TempDir::new().unwrap();
@@ -74,8 +99,8 @@ fn ended_records_become_one_file() {
         let wanted = |name: &std::ffi::OsStr| name != "true.105.fcrec";
         Fold { directory: d, into: "folded.fcrecs".as_ref(), wanted: &wanted, least }.run().unwrap()
     };
-    assert_eq!(fold(11), Folded { folded: 0, left: 10 });
-    assert_eq!(fold(5), Folded { folded: 9, left: 1 });
+    assert_eq!(fold(11), Folded { folded: 0, left: 10, denied: 0 });
+    assert_eq!(fold(5), Folded { folded: 9, left: 1, denied: 0 });
     assert_eq!(names(d), ["clockless.fcrec", "folded.fcrecs", "true.105.fcrec"]);
     assert_eq!(sum(d), (calls + 8 + more, 62));
 }
@@ -99,7 +124,7 @@ fn a_mapped_record_stays() {
     let mut line = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line)
         .unwrap();
-    assert_eq!(fold_finished(d).unwrap(), Folded { folded: 1, left: 1 });
+    assert_eq!(fold_finished(d).unwrap(), Folded { folded: 1, left: 1, denied: 0 });
     assert_eq!(names(d), ["folded.fcrecs", "true.1.fcrec"]);
     drop(child.stdin.take());
     child.wait().unwrap();

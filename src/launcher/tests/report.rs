@@ -180,7 +180,7 @@ fn what_cannot_be_read_is_named_and_the_rest_is_shown() {
         ("./later.fcrec", "format version 9, this program reads 1; use the fastcalloc that came with"),
         ("./damaged.fcrec", "section 1 is missing or misshapen"),
         ("./pipe.fcrec", "not a regular file"),
-        ("void", "holds no *.fcrec or *.fcrecs file"),
+        ("void", "holds no record"),
         ("absent", "no such file or directory"),
     ] {
         let line = stderr.lines().find(|l| l.starts_with(&format!("fastcalloc: {name}: ")));
@@ -204,6 +204,51 @@ fn many_that_cannot_be_read_are_counted() {
     );
     let out = fastcalloc(dir.path(), "C", &["report", "--format", "json", "."]);
     assert!(text(&out.stdout).contains("bad99.fcrec") && text(&out.stdout).contains("bad0.fcrec"));
+}
+
+/// Who has files is not told how to make some.
+#[test]
+fn nothing_readable_is_not_nothing_there() {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("a.fcrec"), "x").unwrap();
+    let out = fastcalloc(dir.path(), "C", &["report", "."]);
+    let stderr = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(stderr.ends_with("no record could be read\n") && !stderr.contains("-o DIR"), "{stderr}");
+}
+
+/// In a directory records are known by what they are; drafts are left alone.
+#[test]
+fn records_of_any_name() {
+    let dir = two_records();
+    for name in ["a", "b"] {
+        fs::rename(dir.path().join(format!("{name}.fcrec")), dir.path().join(format!("{name}.rec"))).unwrap();
+    }
+    fs::write(dir.path().join(".draft"), &fs::read(dir.path().join("a.rec")).unwrap()[..9000]).unwrap();
+    fs::write(dir.path().join("note.txt"), "FCREC").unwrap();
+    let out = fastcalloc(dir.path(), "C", &["report", "."]);
+    assert!(output(&out).contains("\n2 processes, "));
+}
+
+#[test]
+fn formats_without_a_place_for_sites_say_so() {
+    let dir = two_records();
+    for (format, said) in [("markdown", true), ("html", true), ("openmetrics", true), ("json", false)] {
+        let out = fastcalloc(dir.path(), "C", &["report", "--sites", "--format", format, "."]);
+        assert_eq!(text(&out.stderr).contains("no place for --sites; text, json,"), said, "{format}");
+        assert!(out.status.success());
+    }
+}
+
+#[test]
+fn pprof_is_not_written_to_a_terminal() {
+    let dir = two_records();
+    let line = format!("{} report --format pprof .", env!("CARGO_BIN_EXE_fastcalloc"));
+    let mut script = Command::new("script");
+    script.args(["-qec", &line, "/dev/null"]).current_dir(dir.path()).stdin(Stdio::null());
+    let out = script.output().expect("this test needs script(1): install bsdutils");
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stdout).contains("-o sites.pb.gz"), "{}", text(&out.stdout));
 }
 
 const FORMATS: [&str; 6] = ["text", "json", "jsonl", "openmetrics", "markdown", "html"];

@@ -44,8 +44,29 @@ fn what_cannot_be_run() {
         with(options, &file, &[]).run().one_line(126, &["ermission denied"]);
         with(options, dir.path(), &[]).run().one_line(126, &["ermission denied"]);
     }
+    with(&[], &dir.path().join("nothing"), &[]).run().one_line(127, &["there is no such file"]);
+    with(&[], &file, &[]).run().one_line(126, &["chmod +x", "python3 "]);
+    with(&[], dir.path(), &[]).run().one_line(126, &["it is a directory"]);
     with(&[], &orphan, &[]).run().one_line(127, &["/no/such/interpreter"]);
     with(&[], Path::new(""), &[]).run().one_line(127, &["not found"]);
+}
+
+/// `fastcalloc-run -o sh script.sh`: the command is taken for the directory.
+#[test]
+fn a_forgotten_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("script.sh"), "exit 0\n").unwrap();
+    let run = |output: &str| {
+        let mut run = launch(&["-o", output, "./script.sh"]);
+        run.command.current_dir(dir.path());
+        run.run()
+    };
+    run("sh").one_line(126, &["chmod +x", "sh was taken for the directory of -o"]);
+    run("records").one_line(126, &["chmod +x"]);
+    assert!(!dir.path().join("sh").exists() && !dir.path().join("records").exists());
+    fs::create_dir(dir.path().join("there")).unwrap();
+    run("there").one_line(126, &["chmod +x"]);
+    assert!(dir.path().join("there").exists());
 }
 
 #[test]

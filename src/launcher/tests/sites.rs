@@ -86,6 +86,7 @@ fn names_and_lines() {
         "40.1 MiB  77.8%          14  inlined  called.c:3",
         "from  called  called.c:6",
         "from  run  job.py",
+        "of Python functions the file is known, not the line",
         "in  python3",
         "libgone.so+0x42",
         "no names from /no/such/libgone.so: it is not there any more",

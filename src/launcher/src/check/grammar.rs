@@ -8,6 +8,7 @@
 //! METRIC   := calls | bytes | failed | fresh | reused | forwarded | avoided | cleared | untouched | read | written
 //! TOTAL    := peak | live | processes | programs
 //! UNIT     := B, K, KB, KiB, M, MB, MiB, G, GB, GiB, T, TB, TiB, in either case; all are powers of 1024
+//!             blanks may stand anywhere
 //! ```
 
 use record::{bucket_of, upper_bound, Kind, BUCKETS};
@@ -120,13 +121,15 @@ impl Metric {
 /// # Errors
 /// A sentence that says what is wrong and what may stand there.
 pub fn parse(text: &str) -> Result<Limit, String> {
+    let given = text;
+    let text: &str = &text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
     // The first that is not part of `>=` or `<=`.
     let at = text.char_indices().find(|&(i, c)| c == '=' && !text[..i].ends_with(['<', '>']));
     let Some((at, _)) = at else {
-        return Err("needs =LIMIT at its end, as in calloc>1MiB.bytes=2GiB".into());
+        return Err("needs =LIMIT at its end, as in 'calloc>1MiB.bytes=2GiB', in quotes: the shell takes > for itself".into());
     };
     let (what, most) = (&text[..at], quantity(&text[at + 1..])?);
-    Ok(Limit { text: text.into(), what: self::what(what)?, most })
+    Ok(Limit { text: given.into(), what: self::what(what)?, most })
 }
 
 fn what(text: &str) -> Result<What, String> {
@@ -276,6 +279,8 @@ mod tests {
     fn totals_and_mistakes() {
         assert_eq!(parse("peak=2G").unwrap().what, What::Peak);
         assert_eq!(parse("free.calls=0").unwrap().what, What::Frees);
+        let spaced = parse(" calloc > 64 KiB <= 1 MiB . bytes = 2 GiB").unwrap();
+        assert_eq!(spaced.what, parse("calloc>64KiB<=1MiB.bytes=2GiB").unwrap().what);
         for (bad, word) in [
             ("calloc.bytes", "needs =LIMIT"),
             ("calloc>=1.bytes", "needs =LIMIT"),

@@ -1,6 +1,6 @@
 //! The subcommand.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -26,7 +26,7 @@ pub struct ReportArgs {
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
     /// How to show it
-    #[arg(long, value_enum, default_value_t = Format::Text)]
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Write to FILE, which is replaced as a whole
     #[arg(short, long, value_name = "FILE")]
@@ -71,6 +71,13 @@ pub fn run(args: &ReportArgs) -> ExitCode {
     }
     if let Err(said) = args.process.as_deref().map_or(Ok(()), |wanted| choose(&mut loaded, wanted)) {
         complain(&said);
+        return ExitCode::FAILURE;
+    }
+    if args.sites && matches!(args.format, Format::Markdown | Format::Html | Format::Openmetrics) {
+        complain("this format has no place for --sites; text, json, folded and pprof have");
+    }
+    if matches!(args.format, Format::Pprof) && args.output.is_none() && io::stdout().is_terminal() {
+        complain("pprof is not for a terminal; write it to a file with -o sites.pb.gz");
         return ExitCode::FAILURE;
     }
     let of_sites = matches!(args.format, Format::Folded | Format::Pprof);
@@ -146,7 +153,9 @@ pub fn complete(loaded: &Loaded) -> bool {
             "{more} more could not be read; `report --format json` lists them under \"problems\""
         ));
     }
-    if loaded.processes.is_empty() {
+    if loaded.processes.is_empty() && loaded.problems.iter().any(|p| p.path.is_file()) {
+        complain("no record could be read");
+    } else if loaded.processes.is_empty() {
         complain(&format!(
             "no record to show. Make one with `fastcalloc-run -o DIR COMMAND`, or set \
              FASTCALLOC_LOG=DIR/%p.{EXTENSION} for a program that runs with the library; then: fastcalloc report DIR"

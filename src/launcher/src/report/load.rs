@@ -8,7 +8,7 @@ use std::io::{self, Read, Seek};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use record::{parse, Counts, Ended, Error};
+use record::{parse, Counts, Ended, Error, MAGIC};
 
 use super::chain;
 use super::merged;
@@ -57,7 +57,7 @@ impl Loaded {
     }
 }
 
-/// Reads the record files and merged files `paths`; of a directory, all that are directly in it. A record counts once, in
+/// Reads the record files and merged files `paths`; of a directory, all that are directly in it, whatever they are called. A record counts once, in
 /// however many files it is.
 pub fn load_paths<P: AsRef<Path>>(paths: &[P]) -> Loaded {
     let mut loader = Loader::default();
@@ -88,10 +88,12 @@ impl Loader {
             // After the records: what was folded in the meantime is in the merged file before its own is gone.
             let merged = list(path, MERGED)?;
             merged.iter().for_each(|f| self.file(f, true));
-            Ok(records.len() + merged.len())
+            let others = named_otherwise(path)?;
+            others.iter().for_each(|f| self.file(f, true));
+            Ok(records.len() + merged.len() + others.len())
         });
         match read {
-            Ok(0) => self.problem(path, format!("holds no *.{EXTENSION} or *.{MERGED} file")),
+            Ok(0) => self.problem(path, "holds no record, nor a merged file".into()),
             Ok(_) => {}
             Err(e) => self.problem(path, io_reason(&e)),
         }
@@ -199,6 +201,30 @@ pub fn list(dir: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
+}
+
+/// Records and merged files in `dir` that have other names, as those of a pattern like `%p.rec`; sorted. Not hidden ones: those
+/// are drafts.
+fn named_otherwise(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        let known = path.extension().is_some_and(|e| e == EXTENSION || e == MERGED);
+        if !hidden && !known && begins_as_record(&path) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn begins_as_record(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let open = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let file = open.ok().filter(|file| file.metadata().is_ok_and(|meta| meta.is_file()));
+    let read = file.and_then(|file| file.take(32).read_to_end(&mut start).ok());
+    read.is_some() && (start.starts_with(&MAGIC) || merged::is(&start))
 }
 
 fn io_reason(e: &io::Error) -> String {

@@ -24,6 +24,7 @@ pub mod why;
 
 use std::ffi::OsString;
 use std::io::{Error, ErrorKind};
+use std::path::Path;
 
 use crate::report::{load_paths, merged, render_text, Loaded, Style};
 use crate::sites::render_sites;
@@ -215,11 +216,40 @@ fn histogram(loaded: &Loaded, sites: bool) -> String {
 fn refused(error: &Error, cli: &Cli, plan: &Plan) -> i32 {
     let status = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
     let missing = plan.missing_interpreter().filter(|_| status == NOT_FOUND);
+    let command = &cli.command[0];
+    let file = Path::new(command);
+    let named = command.as_encoded_bytes().contains(&b'/');
     let detail = match missing {
         Some(path) => format!("its interpreter {path} was not found"),
+        None if status == NOT_FOUND && named => "not found: there is no such file".into(),
         None if status == NOT_FOUND => "command not found".into(),
+        None if named && file.is_dir() => format!("{error}: it is a directory"),
+        None if named && error.kind() == ErrorKind::PermissionDenied => {
+            format!(
+                "{error}: make it executable (chmod +x), or name what runs it, as in python3 {}",
+                quote(command)
+            )
+        }
         None => error.to_string(),
     };
-    say(&format!("cannot run {}: {detail}", quote(&cli.command[0])));
+    say(&format!("cannot run {}: {detail}{}", quote(command), mistaken_output(cli)));
+    if let Some(output) = &plan.output {
+        output.undo();
+    }
     status
+}
+
+/// `fastcalloc-run -o python3 script.py` takes python3 for the directory: says so.
+fn mistaken_output(cli: &Cli) -> String {
+    let path = std::env::var_os("PATH");
+    match cli
+        .output
+        .as_deref()
+        .filter(|output| target::find(output, path.as_deref()).is_ok_and(|f| f.is_file()))
+    {
+        Some(output) => {
+            format!("; {} was taken for the directory of -o: fastcalloc-run -o DIR COMMAND", quote(output))
+        }
+        None => String::new(),
+    }
 }

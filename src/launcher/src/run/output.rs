@@ -27,6 +27,8 @@ pub struct Output {
     /// Which run this is of those that have their records in the directory, from 1.
     run: u32,
     before: BTreeSet<OsString>,
+    /// The directory was made for this run.
+    made: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +41,7 @@ enum Part {
 impl Output {
     /// All records under `directory` (absolute), named `PROGRAM.PID.fcrec`.
     pub fn directory(directory: PathBuf) -> Output {
-        Output { directory, name: numbered(1), ours: true, run: 1, before: BTreeSet::new() }
+        Output { directory, name: numbered(1), ours: true, run: 1, before: BTreeSet::new(), made: false }
     }
 
     /// Reads what the user gave: a pattern if its last component has `%p` or `%e`, else a directory.
@@ -68,7 +70,14 @@ impl Output {
             let Some(Part::Text(last)) = name.into_iter().next() else { return fail("has no name") };
             return Ok(Output::directory(directory.join(OsStr::from_bytes(&last))));
         }
-        Ok(Output { directory: directory.into(), name, ours: false, run: 1, before: BTreeSet::new() })
+        Ok(Output {
+            directory: directory.into(),
+            name,
+            ours: false,
+            run: 1,
+            before: BTreeSet::new(),
+            made: false,
+        })
     }
 
     /// Makes the directory and remembers which records it already holds.
@@ -76,11 +85,12 @@ impl Output {
     /// # Errors
     /// A sentence that names the directory.
     pub fn prepare(&mut self) -> Result<(), String> {
+        self.made = !self.directory.exists();
         if let Err(e) = std::fs::create_dir_all(&self.directory) {
             let remedy = if self.ours && self.directory.is_file() {
                 "it is a file; give a directory or a pattern with %p or %e".into()
             } else {
-                e.to_string()
+                format!("{e}; give one that you may make, with -o DIR")
             };
             return Err(format!("output directory {}: {remedy}", show(&self.directory)));
         }
@@ -98,6 +108,13 @@ impl Output {
             self.name = numbered(self.run);
         }
         Ok(())
+    }
+
+    /// Where nothing was run: the directory goes again if it was made for that and nothing is in it.
+    pub fn undo(&self) {
+        if self.made {
+            let _ = std::fs::remove_dir(&self.directory);
+        }
     }
 
     /// The file into which this run's records may be folded, if the names are ours to choose: another may be waited for.

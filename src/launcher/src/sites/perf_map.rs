@@ -40,6 +40,11 @@ impl PerfMap {
         PerfMap { functions }
     }
 
+    /// Does it name nothing?
+    pub fn is_empty(&self) -> bool {
+        self.functions.is_empty()
+    }
+
     /// The function at an address.
     pub fn place(&self, address: u64) -> Option<Place> {
         let behind = self.functions.partition_point(|f| f.0 <= address);

@@ -20,7 +20,7 @@ pub struct Profile {
     pub cut: u64,
     /// Estimated calls and bytes of samples that were not kept.
     pub lost: Sum,
-    /// Does a process run Python code, and no function of it has a name?
+    /// Does a process run Python code, and nothing says which?
     pub nameless_python: bool,
     /// Files in which nothing could be looked up, and why.
     pub problems: BTreeMap<String, String>,
@@ -52,7 +52,8 @@ pub fn profile(loaded: &Loaded) -> Profile {
             let sum = sums.entry((process.program().to_owned(), frames)).or_default();
             sum.merge(&scaled((stack.calls, stack.bytes)));
         }
-        all.nameless_python |= interpreter && !named;
+        // Where there is a map, it was sampled only before its first function.
+        all.nameless_python |= interpreter && !named && !resolver.has_map(process);
     }
     all.stacks = sums.into_iter().map(|((program, frames), sum)| (program, frames, sum)).collect();
     all.stacks.sort_by(|a, b| (b.2.bytes, b.2.count, &a.0, &a.1).cmp(&(a.2.bytes, a.2.count, &b.0, &b.1)));

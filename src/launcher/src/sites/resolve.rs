@@ -89,12 +89,20 @@ impl Resolver {
         Some(Frame { module: Some(key), offset, places })
     }
 
-    fn in_no_file(&mut self, process: &Process, address: u64) -> Frame {
-        let map = self.maps.entry((process.pid, process.started_ns)).or_insert_with(|| {
+    /// Did an interpreter say of a process what code it made?
+    pub fn has_map(&mut self, process: &Process) -> bool {
+        !self.map(process).is_empty()
+    }
+
+    fn map(&mut self, process: &Process) -> &PerfMap {
+        self.maps.entry((process.pid, process.started_ns)).or_insert_with(|| {
             let beside = process.path.parent().unwrap_or(Path::new("."));
             PerfMap::of(process.pid, process.started_ns, &[beside, Path::new("/tmp")])
-        });
-        let place = map.place(address.wrapping_sub(1));
+        })
+    }
+
+    fn in_no_file(&mut self, process: &Process, address: u64) -> Frame {
+        let place = self.map(process).place(address.wrapping_sub(1));
         let place = place.unwrap_or_else(|| Place { function: nameless(None, address), ..Place::default() });
         Frame { module: None, offset: address, places: vec![place] }
     }

@@ -34,6 +34,8 @@ pub struct View {
 /// Per second, since the reading before.
 #[derive(Default)]
 struct Rates {
+    /// Was there one?
+    known: bool,
     kinds: Vec<Sum>,
     processes: HashMap<Name, Sum>,
 }
@@ -70,6 +72,7 @@ impl View {
         let before: HashMap<Name, Sum> =
             self.loaded.processes.iter().map(|p| ((p.started_ns, p.pid, p.sequence), p.total())).collect();
         self.rates = Rates {
+            known: seconds.is_some(),
             kinds: total
                 .kinds
                 .iter()
@@ -82,6 +85,17 @@ impl View {
                 .collect(),
         };
         (self.loaded, self.total, self.at) = (loaded, total, Some(now));
+    }
+}
+
+impl Rates {
+    /// A rate as text, if it is known.
+    fn said(&self, text: String) -> String {
+        if self.known {
+            text
+        } else {
+            "-".into()
+        }
     }
 }
 
@@ -137,8 +151,8 @@ fn kinds_lines(view: &View) -> Vec<Line<'static>> {
             number(sum.count),
             number(k.failed),
             bytes(sum.bytes),
-            number(rate.count),
-            bytes(rate.bytes)
+            view.rates.said(number(rate.count)),
+            view.rates.said(bytes(rate.bytes))
         )));
     }
     lines.push(Line::raw(format!("  {:<8}{:>16}", "free", number(view.total.frees))));
@@ -203,7 +217,7 @@ fn process_lines(view: &View, width: usize, height: usize) -> Vec<Line<'static>>
             number(sum.count),
             bytes(sum.bytes),
             bytes(p.counts.kinds[Kind::Calloc as usize].total().bytes),
-            bytes(rate.bytes),
+            view.rates.said(bytes(rate.bytes)),
             p.fate(),
             plain(&p.command(), width.saturating_sub(72), view.style.unicode)
         );
