@@ -67,17 +67,20 @@ pub fn fold_finished(directory: &Path) -> io::Result<Folded> {
 pub fn run(args: &FoldArgs) -> ExitCode {
     match fold_finished(&args.directory) {
         Ok(Folded { left: 0, .. }) => ExitCode::SUCCESS,
-        Ok(Folded { folded, denied, .. }) if denied > 0 => {
+        Ok(Folded { folded, left, denied }) => {
+            if left > denied {
+                complain(&format!(
+                    "{folded} records folded; {} stay as they are: their processes run, or they are damaged, or nobody can tell",
+                    left - denied
+                ));
+            }
+            if denied == 0 {
+                return ExitCode::SUCCESS;
+            }
             complain(&format!(
-                "{folded} records folded; {denied} may not be read: fold them as the user who made them"
+                "{denied} records could not be read: permission denied; fold them as the user who made them"
             ));
             ExitCode::FAILURE
-        }
-        Ok(Folded { folded, left, .. }) => {
-            complain(&format!(
-                "{folded} records folded; {left} stay as they are: their processes run, or they are damaged, or nobody can tell"
-            ));
-            ExitCode::SUCCESS
         }
         Err(e) => {
             complain(&format!("cannot fold {}: {e}", args.directory.display()));

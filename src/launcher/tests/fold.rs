@@ -8,7 +8,6 @@ mod report_support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,22 +51,25 @@ fn names(dir: &Path) -> Vec<String> {
 fn records_of_another_user() {
     let dir = TempDir::new().unwrap();
     let d = dir.path();
-    put(d, 0, 2);
-    let tool = d.join("tool");
-    fs::copy(env!("CARGO_BIN_EXE_fastcalloc"), &tool).unwrap();
-    fs::set_permissions(d, fs::Permissions::from_mode(0o755)).unwrap();
-    for name in ["true.0.fcrec", "true.1.fcrec"] {
-        fs::set_permissions(d.join(name), fs::Permissions::from_mode(0o000)).unwrap();
-    }
-    let mut command = Command::new(&tool);
-    command.args(["fold", "."]).current_dir(d);
-    if rustix::process::geteuid().is_root() {
-        command.uid(65534).gid(65534);
-    }
-    let out = command.output().unwrap();
+    put(d, 0, 3);
+    let mode = |name: &str, mode| {
+        fs::set_permissions(d.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode("true.0.fcrec", 0o600);
+    mode("true.1.fcrec", 0o600);
+    fs::write(d.join("true.2.fcrec"), "damaged").unwrap();
+    // A user who may write into the directory may fold what is his own.
+    mode("", 0o777);
+    let out = as_another_user(d, &["fold", "."]);
     assert_eq!(out.status.code(), Some(1));
-    assert!(text(&out.stderr).contains("2 may not be read: fold them as the user who made them"), "{out:?}");
-    assert_eq!(names(d), ["tool", "true.0.fcrec", "true.1.fcrec"]);
+    let lines: Vec<_> = text(&out.stderr).lines().collect();
+    assert!(lines[0].starts_with("fastcalloc: 0 records folded; 1 stay as they are: "), "{lines:?}");
+    let denied = "2 records could not be read: permission denied; fold them as the user who made them";
+    assert_eq!(lines[1..], [format!("fastcalloc: {denied}")]);
+    assert_eq!(names(d), ["true.0.fcrec", "true.1.fcrec", "true.2.fcrec"]);
+    fs::remove_file(d.join("true.2.fcrec")).unwrap();
+    let out = as_another_user(d, &["fold", "."]);
+    assert_eq!((text(&out.stderr), out.status.code()), (&*format!("fastcalloc: {denied}\n"), Some(1)));
 }
 
 #[test]

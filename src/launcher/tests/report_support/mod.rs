@@ -2,6 +2,8 @@
 #![allow(dead_code)] // each test file uses its part
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -23,6 +25,19 @@ pub fn command(dir: &Path, locale: &str, args: &[&str]) -> Command {
         command.env_remove(name);
     });
     command
+}
+
+/// The program in `dir`, run by a user who has no rights there: a copy, as where it is built such a user may not get.
+pub fn as_another_user(dir: &Path, args: &[&str]) -> Output {
+    let tools = TempDir::new().unwrap();
+    let tool = tools.path().join("fastcalloc");
+    // By `cp`: a descriptor for writing that another test's child inherits would keep it from being executed.
+    assert!(Command::new("cp").arg(env!("CARGO_BIN_EXE_fastcalloc")).arg(&tool).status().unwrap().success());
+    fs::set_permissions(tools.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::new(&tool);
+    command.args(args).current_dir(dir).env("LC_ALL", "C");
+    assert!(rustix::process::geteuid().is_root(), "run this test as root: it changes user");
+    command.uid(65534).gid(65534).output().unwrap()
 }
 
 pub fn text(bytes: &[u8]) -> &str {
