@@ -18,7 +18,7 @@ pub struct MergeArgs {
     /// The merged file; DIR/NAME.fcrecs is found by commands that are given DIR
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Record files, merged files, and directories with *.fcrec and *.fcrecs files
+    /// Record files, merged files, and directories with such files
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
 }

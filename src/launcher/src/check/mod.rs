@@ -45,7 +45,7 @@ pub struct CheckArgs {
     /// Write to FILE, which is replaced as a whole
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Record files, merged files, and directories with *.fcrec and *.fcrecs files
+    /// Record files, merged files, and directories with such files
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
 }

@@ -22,7 +22,7 @@ const LEGEND: &str = include_str!("legend.txt");
 #[derive(Args, Debug)]
 #[command(after_long_help = LEGEND, after_help = "`fastcalloc report --help` says what every column means.")]
 pub struct ReportArgs {
-    /// Record files, merged files, and directories with *.fcrec and *.fcrecs files
+    /// Record files, merged files, and directories with such files
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
     /// How to show it
@@ -153,7 +153,7 @@ pub fn complete(loaded: &Loaded) -> bool {
             "{more} more could not be read; `report --format json` lists them under \"problems\""
         ));
     }
-    if loaded.processes.is_empty() && loaded.problems.iter().any(|p| p.path.is_file()) {
+    if loaded.processes.is_empty() && loaded.problems.iter().any(|p| !p.nothing) {
         complain("no record could be read");
     } else if loaded.processes.is_empty() {
         complain(&format!(

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use record::{parse, Counts, Ended, Error, MAGIC};
 
 use super::chain;
+use super::draw::plural;
 use super::merged;
 use super::process::{Key, Life, Process};
 use super::state::{held, settle};
@@ -28,6 +29,8 @@ const MAX_BYTES: u64 = 1 << 20;
 pub struct Problem {
     /// The file or directory.
     pub path: PathBuf,
+    /// No record is there at all: one that is there may be damaged, or another user's.
+    pub nothing: bool,
     /// What is wrong, and what to do about it.
     pub reason: String,
 }
@@ -57,8 +60,8 @@ impl Loaded {
     }
 }
 
-/// Reads the record files and merged files `paths`; of a directory, all that are directly in it, whatever they are called. A record counts once, in
-/// however many files it is.
+/// Reads the record files and merged files `paths`; of a directory, all that are directly in it, whatever they are called. A
+/// record counts once, in however many files it is.
 pub fn load_paths<P: AsRef<Path>>(paths: &[P]) -> Loaded {
     let mut loader = Loader::default();
     paths.iter().for_each(|path| loader.path(path.as_ref()));
@@ -88,14 +91,18 @@ impl Loader {
             // After the records: what was folded in the meantime is in the merged file before its own is gone.
             let merged = list(path, MERGED)?;
             merged.iter().for_each(|f| self.file(f, true));
-            let others = named_otherwise(path)?;
+            let (others, denied) = named_otherwise(path)?;
             others.iter().for_each(|f| self.file(f, true));
-            Ok(records.len() + merged.len() + others.len())
+            Ok((records.len() + merged.len() + others.len(), denied))
         });
         match read {
-            Ok(0) => self.problem(path, "holds no record, nor a merged file".into()),
+            Ok((0, 0)) => self.problem(path, true, "holds no record, nor a merged file".into()),
+            Ok((0, denied)) => {
+                let files = plural(denied, "file", "files");
+                self.problem(path, false, format!("holds no record that may be read; of {files}: {DENIED}"));
+            }
             Ok(_) => {}
-            Err(e) => self.problem(path, io_reason(&e)),
+            Err(e) => self.failed(path, &e),
         }
     }
 
@@ -133,7 +140,7 @@ impl Loader {
         match self.read(path) {
             Ok(()) => {}
             Err(e) if may_go && e.kind() == io::ErrorKind::NotFound => {}
-            Err(e) => self.problem(path, io_reason(&e)),
+            Err(e) => self.failed(path, &e),
         }
     }
 
@@ -164,7 +171,7 @@ impl Loader {
                 }
                 self.add(process);
             }
-            Err(e) => self.problem(path, format!("{e}; {}", remedy(&e))),
+            Err(e) => self.problem(path, false, format!("{e}; {}", remedy(&e))),
         }
         Ok(())
     }
@@ -177,13 +184,17 @@ impl Loader {
             self.add(process);
         })?;
         if let Err(damage) = read {
-            self.problem(path, damage);
+            self.problem(path, false, damage);
         }
         Ok(())
     }
 
-    fn problem(&mut self, path: &Path, reason: String) {
-        self.loaded.problems.push(Problem { path: path.to_owned(), reason });
+    fn problem(&mut self, path: &Path, nothing: bool, reason: String) {
+        self.loaded.problems.push(Problem { path: path.to_owned(), nothing, reason });
+    }
+
+    fn failed(&mut self, path: &Path, e: &io::Error) {
+        self.problem(path, e.kind() == io::ErrorKind::NotFound, io_reason(e));
     }
 }
 
@@ -204,35 +215,44 @@ pub fn list(dir: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Records and merged files in `dir` that have other names, as those of a pattern like `%p.rec`; sorted. Not hidden ones: those
-/// are drafts.
-fn named_otherwise(dir: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
+/// are drafts. And how many files may not be looked into.
+fn named_otherwise(dir: &Path) -> io::Result<(Vec<PathBuf>, u64)> {
+    let (mut files, mut denied) = (Vec::new(), 0);
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
         let known = path.extension().is_some_and(|e| e == EXTENSION || e == MERGED);
-        if !hidden && !known && begins_as_record(&path) {
-            files.push(path);
+        if hidden || known {
+            continue;
+        }
+        match begins_as_record(&path) {
+            Ok(true) => files.push(path),
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => denied += 1,
+            Ok(false) | Err(_) => {}
         }
     }
     files.sort();
-    Ok(files)
+    Ok((files, denied))
 }
 
-fn begins_as_record(path: &Path) -> bool {
+/// Other files than regular ones are not even opened: who waits to write into a pipe would take us for its reader.
+fn begins_as_record(path: &Path) -> io::Result<bool> {
+    if !path.metadata()?.is_file() {
+        return Ok(false);
+    }
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let mut start = Vec::new();
-    let open = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
-    let file = open.ok().filter(|file| file.metadata().is_ok_and(|meta| meta.is_file()));
-    let read = file.and_then(|file| file.take(32).read_to_end(&mut start).ok());
-    read.is_some() && (start.starts_with(&MAGIC) || merged::is(&start))
+    file.take(32).read_to_end(&mut start)?;
+    Ok(start.starts_with(&MAGIC) || merged::is(&start))
 }
+
+/// What there is to say of files of another user.
+const DENIED: &str = "permission denied; records are readable by the user who made them";
 
 fn io_reason(e: &io::Error) -> String {
     match e.kind() {
         io::ErrorKind::NotFound => "no such file or directory; check the name".into(),
-        io::ErrorKind::PermissionDenied => {
-            "permission denied; records are readable by the user who made them".into()
-        }
+        io::ErrorKind::PermissionDenied => DENIED.into(),
         _ => e.to_string(),
     }
 }
