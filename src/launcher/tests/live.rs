@@ -84,14 +84,17 @@ fn live_in_a_terminal() {
 
 #[test]
 fn output_is_not_drawn_over() {
-    let socket = tempfile::tempdir().unwrap();
-    let socket = socket.path().join("tmux");
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("tmux");
     let tmux = Tmux(&socket);
     let line = format!("{RUN} --live {} exit 7; echo status $?; exec cat", tools().prog.display());
     tmux.run(&["-f", "/dev/null", "new-session", "-d", "-x", "200", "-y", "40", &line]);
     let screen = tmux.see("status 125");
     assert!(screen.contains("redirect both stdout and stderr"), "{screen}");
     // And without any terminal.
-    let words = ["--wait", RUN, "--live", tools().prog.to_str().unwrap()];
-    run_support::launch_by(Path::new("setsid"), &words).run().one_line(125, &["--live needs a terminal"]);
+    let place = socket.with_file_name("records");
+    let words = ["--wait", RUN, "--live", "-o", place.to_str().unwrap(), tools().prog.to_str().unwrap()];
+    let outcome = run_support::launch_by(Path::new("setsid"), &words).run();
+    outcome.one_line(125, &["--live needs a terminal", "record with -o DIR"]);
+    assert!(!place.exists(), "nothing was run");
 }

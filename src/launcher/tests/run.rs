@@ -47,8 +47,63 @@ fn what_cannot_be_run() {
     with(&[], &dir.path().join("nothing"), &[]).run().one_line(127, &["there is no such file"]);
     with(&[], &file, &[]).run().one_line(126, &["chmod +x", "python3 "]);
     with(&[], dir.path(), &[]).run().one_line(126, &["it is a directory"]);
+    for (name, line) in [("job", "#!/opt/tool\n"), ("through", "#!/usr/bin/env tool\n")] {
+        fs::write(dir.path().join(name), line).unwrap();
+        let remedy = format!("as in {} ", line.trim_start_matches("#!").rsplit(' ').next().unwrap().trim());
+        with(&[], &dir.path().join(name), &[]).run().one_line(126, &["chmod +x", &remedy]);
+    }
+    let closed = script(dir.path(), "closed", &format!("#!{}\n", file.display()));
+    with(&[], &closed, &[]).run().one_line(126, &["its interpreter", "plain may not be executed"]);
     with(&[], &orphan, &[]).run().one_line(127, &["/no/such/interpreter"]);
     with(&[], Path::new(""), &[]).run().one_line(127, &["not found"]);
+}
+
+#[test]
+fn a_file_of_this_directory_or_of_path() {
+    let dir = tempfile::tempdir().unwrap();
+    script(dir.path(), "job.py", "#!/bin/sh\n");
+    let mut here = launch(&["job.py"]);
+    here.command.current_dir(dir.path());
+    here.run().one_line(127, &["not found in PATH", "write ./job.py"]);
+    fs::set_permissions(dir.path().join("job.py"), fs::Permissions::from_mode(0o644)).unwrap();
+    launch(&["job.py"]).env("PATH", dir.path()).run().one_line(126, &["in PATH there is such a name"]);
+}
+
+/// A user without rights: what is closed is named, and where records can't be made nothing is run.
+#[test]
+fn what_another_user_may_not() {
+    assert!(rustix::process::geteuid().is_root(), "run this test as root: it changes user");
+    let dir = tempfile::tempdir().unwrap();
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let (shim, run, closed) = (dir.path().join("shim.so"), dir.path().join("run"), dir.path().join("closed"));
+    install(&tools().shim, &shim);
+    install(Path::new(RUN), &run);
+    fs::create_dir(&closed).unwrap();
+    let job = script(&closed, "job", "#!/bin/sh\n");
+    let own = script(dir.path(), "own", "#!/bin/sh\n");
+    mode(dir.path(), 0o755);
+    mode(&closed, 0o700);
+    mode(&own, 0o700);
+    let tried = |words: &[&OsStr]| {
+        let mut launch = launch_by(&run, words).env("FASTCALLOC_LIB", &shim);
+        std::os::unix::process::CommandExt::uid(&mut launch.command, 65534);
+        mode(launch.tmp.path(), 0o777);
+        launch.run()
+    };
+    tried(&[job.as_os_str()]).one_line(126, &["a directory on the way"]);
+    tried(&[own.as_os_str()]).one_line(126, &["not by this user"]);
+    for place in [dir.path().join("new"), closed.clone(), dir.path().to_owned(), closed.join("%p.rec")] {
+        let named = if place.file_name() == Some(OsStr::new("%p.rec")) { &closed } else { &place };
+        let words = [OsStr::new("-o"), place.as_os_str(), OsStr::new("true")];
+        tried(&words).one_line(
+            125,
+            &[
+                &format!("output directory {}: ", named.display()),
+                "ermission denied",
+                "choose another with -o DIR",
+            ],
+        );
+    }
 }
 
 /// `fastcalloc-run -o sh script.sh`: the command is taken for the directory.
@@ -61,7 +116,10 @@ fn a_forgotten_directory() {
         run.command.current_dir(dir.path());
         run.run()
     };
-    run("sh").one_line(126, &["chmod +x", "sh was taken for the directory of -o"]);
+    run("sh").one_line(
+        126,
+        &["chmod +x", "sh was taken for the directory of -o: ", "fastcalloc-run -o DIR sh ./script.sh?"],
+    );
     run("records").one_line(126, &["chmod +x"]);
     assert!(!dir.path().join("sh").exists() && !dir.path().join("records").exists());
     fs::create_dir(dir.path().join("there")).unwrap();

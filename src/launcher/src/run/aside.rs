@@ -170,7 +170,12 @@ pub fn check_terminal() -> Result<(), String> {
                     redirect both stdout and stderr, as in fastcalloc-run --live COMMAND >out 2>err"
             .into());
     }
-    terminal().map(drop).map_err(|e| format!("--live needs a terminal: /dev/tty: {e}"))
+    terminal().map(drop).map_err(|e| {
+        format!(
+            "--live needs a terminal: /dev/tty: {e}; without one, record with -o DIR and see what is \
+             there with fastcalloc top --once DIR"
+        )
+    })
 }
 
 /// Does `work` in a child process, which gets the signal `death` if the launcher dies. `None`: the system gave none.

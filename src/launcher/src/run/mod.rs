@@ -15,6 +15,7 @@ pub mod macho;
 pub mod output;
 pub mod plan;
 pub mod preload;
+pub mod refused;
 pub mod say;
 pub mod signals;
 pub mod size;
@@ -23,8 +24,7 @@ pub mod target;
 pub mod why;
 
 use std::ffi::OsString;
-use std::io::{Error, ErrorKind};
-use std::path::Path;
+use std::io::Error;
 
 use crate::report::{load_paths, merged, render_text, Loaded, Style};
 use crate::sites::render_sites;
@@ -34,7 +34,8 @@ use cli::Cli;
 use handshake::{Handshake, ALIVE};
 use output::Output;
 use plan::{Plan, LOG};
-use say::{quote, raw, say, show};
+use refused::refused;
+use say::{raw, say, show};
 use signals::Inherited;
 
 /// Exit status when the launcher itself failed.
@@ -66,11 +67,11 @@ pub fn main(args: Vec<OsString>) -> i32 {
 fn run(cli: &Cli, mut plan: Plan) -> Result<i32, String> {
     let command =
         Command::new(&plan.command(&cli.command)).ok_or("a word of the command holds a NUL byte")?;
-    if let Some(output) = &mut plan.output {
-        output.prepare()?;
-    }
     if cli.live {
         aside::check_terminal()?;
+    }
+    if let Some(output) = &mut plan.output {
+        output.prepare()?;
     }
     if (cli.quiet || plan.off && !cli.verbose) && !cli.records() {
         // Nothing remains to be said afterwards.
@@ -209,47 +210,5 @@ fn histogram(loaded: &Loaded, sites: bool) -> String {
     match written {
         Ok(()) => String::from_utf8_lossy(&text).into_owned(),
         Err(error) => format!("fastcalloc-run: no histogram: {error}\n"),
-    }
-}
-
-/// Says why the program did not start, and gives the exit status.
-fn refused(error: &Error, cli: &Cli, plan: &Plan) -> i32 {
-    let status = if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE };
-    let missing = plan.missing_interpreter().filter(|_| status == NOT_FOUND);
-    let command = &cli.command[0];
-    let file = Path::new(command);
-    let named = command.as_encoded_bytes().contains(&b'/');
-    let detail = match missing {
-        Some(path) => format!("its interpreter {path} was not found"),
-        None if status == NOT_FOUND && named => "not found: there is no such file".into(),
-        None if status == NOT_FOUND => "command not found".into(),
-        None if named && file.is_dir() => format!("{error}: it is a directory"),
-        None if named && error.kind() == ErrorKind::PermissionDenied => {
-            format!(
-                "{error}: make it executable (chmod +x), or name what runs it, as in python3 {}",
-                quote(command)
-            )
-        }
-        None => error.to_string(),
-    };
-    say(&format!("cannot run {}: {detail}{}", quote(command), mistaken_output(cli)));
-    if let Some(output) = &plan.output {
-        output.undo();
-    }
-    status
-}
-
-/// `fastcalloc-run -o python3 script.py` takes python3 for the directory: says so.
-fn mistaken_output(cli: &Cli) -> String {
-    let path = std::env::var_os("PATH");
-    match cli
-        .output
-        .as_deref()
-        .filter(|output| target::find(output, path.as_deref()).is_ok_and(|f| f.is_file()))
-    {
-        Some(output) => {
-            format!("; {} was taken for the directory of -o: fastcalloc-run -o DIR COMMAND", quote(output))
-        }
-        None => String::new(),
     }
 }

@@ -10,6 +10,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{access, Access};
+
 use super::say::show;
 
 /// The end of a record's name when the user names only a directory.
@@ -87,13 +89,14 @@ impl Output {
     pub fn prepare(&mut self) -> Result<(), String> {
         self.made = !self.directory.exists();
         if let Err(e) = std::fs::create_dir_all(&self.directory) {
-            let remedy = if self.ours && self.directory.is_file() {
-                "it is a file; give a directory or a pattern with %p or %e".into()
-            } else {
-                format!("{e}; give one that you may make, with -o DIR")
-            };
-            return Err(format!("output directory {}: {remedy}", show(&self.directory)));
+            if self.ours && self.directory.is_file() {
+                let remedy = "it is a file; give a directory or a pattern with %p or %e";
+                return Err(format!("output directory {}: {remedy}", show(&self.directory)));
+            }
+            return Err(self.unusable(&e));
         }
+        // Else the program would run, and only at its end it would be told that nothing was recorded.
+        access(&self.directory, Access::WRITE_OK | Access::EXEC_OK).map_err(|e| self.unusable(&e.into()))?;
         self.before = self.list(|name| {
             if self.ours {
                 name.ends_with(SUFFIX.as_bytes()) || name.ends_with(FOLDED.as_bytes())
@@ -159,10 +162,13 @@ impl Output {
 
     /// Names of regular files here that are wanted.
     fn list(&self, wanted: impl Fn(&[u8]) -> bool) -> Result<BTreeSet<OsString>, String> {
-        let entries = std::fs::read_dir(&self.directory)
-            .map_err(|e| format!("output directory {}: {e}", show(&self.directory)))?;
+        let entries = std::fs::read_dir(&self.directory).map_err(|e| self.unusable(&e))?;
         let files = entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_file()));
         Ok(files.map(|e| e.file_name()).filter(|n| wanted(n.as_bytes())).collect())
+    }
+
+    fn unusable(&self, e: &std::io::Error) -> String {
+        format!("output directory {}: {e}; choose another with -o DIR", show(&self.directory))
     }
 
     fn owns(&self, name: &[u8]) -> bool {

@@ -12,7 +12,7 @@ use super::locate::locate;
 use super::mac;
 use super::output::Output;
 use super::preload::{check_path, is_asan, merge, PRELOAD};
-use super::refused;
+use super::refused::refused;
 use super::say::{quote, say, show};
 use super::size::parse_size;
 use super::target::{find, follow, look, Step};
@@ -153,6 +153,15 @@ impl Plan {
             }
             _ => None,
         }
+    }
+
+    /// The interpreter that may not be executed.
+    pub fn denied_interpreter(&self) -> Option<String> {
+        let mut interpreters = self.steps.iter().skip(1).map(|step| &step.path);
+        let denied = |path: &&PathBuf| {
+            find(path.as_os_str(), None).is_err_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied)
+        };
+        interpreters.find(denied).map(show)
     }
 }
 
