@@ -91,7 +91,8 @@ pub fn touched(out: &mut dyn Write, c: &Counts, style: &Style) -> io::Result<()>
     head(out, style, "of large callocs, when they were freed")?;
     if sum.scanned == 0 {
         let frees = plural(sum.frees, "free", "frees");
-        return writeln!(out, "{frees}, none of them scanned: what was touched is not known");
+        return writeln!(out, "{frees}, none of them scanned: what was touched is not known. Blocks that the program changed by madvise or\n\
+             mprotect are not looked at, as NumPy does from 4 MiB on: NUMPY_MADVISE_HUGEPAGE=0 leaves them as they are");
     }
     writeln!(
         out,
