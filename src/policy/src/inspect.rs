@@ -9,6 +9,7 @@ use crate::habit::{Found, Habit, Known};
 use crate::large::LargeAllocator;
 use crate::ownership::Shape;
 use crate::request::{self, HEADER};
+use crate::sparse;
 
 /// Blocks of at most so many bytes behind their first page are cleared whole once anything is written to them: that takes less
 /// than to find out what was not, and to fault it in again some other time.
@@ -169,6 +170,13 @@ impl<P: Pal> LargeAllocator<P> {
             Habit::Prefix(pages) => {
                 self.ends_at(base, pages, touched)
                     && (pages < self.worth_sampling(entry) || !self.seems_untouched(base, pages.min(touched)))
+            }
+            // Of those that take turns there are several, and each is asked, of small ones each second, at another page each time:
+            // full ones would stand by.
+            Habit::Sparse(_) if sparse::turns(known) > 1 => {
+                let page = 1 + u32::from(known.since) * 40503 % touched.saturating_sub(1).max(1);
+                let passed = self.bytes(touched) <= request::HUGE && known.since & 1 == 0;
+                passed || self.pal.resident(self.part(base, page, touched).start) == Some(false)
             }
             // The last page but one is mostly not in use.
             Habit::Sparse(_) => {

@@ -276,6 +276,23 @@ fn blocks_of_few_dirty_pages_take_turns_and_share_a_scan() {
 }
 
 #[test]
+fn who_begins_to_fill_them_does_not_leave_full_ones_standing_by() {
+    for bytes in [MIB, 16 * MIB] {
+        let large = allocator();
+        let sparse = [Range { start: bytes / 3, len: 8 }, Range { start: bytes / 2, len: 8 }];
+        (0..100).for_each(|_| {
+            cycle(&large, bytes, &sparse);
+        });
+        let mut most = 0;
+        for _ in 0..40 {
+            cycle(&large, bytes, &[Range { start: 0, len: bytes - 64 }]);
+            most = most.max(large.pal().resident_bytes());
+        }
+        assert!(most <= 2 * bytes + MIB, "{bytes}: {most} bytes resident");
+    }
+}
+
+#[test]
 fn who_reads_a_sparse_block_once_does_not_slow_the_scans_after() {
     let large = allocator();
     let sparse: Vec<Range> = (0..64).map(|n| Range { start: n * 64 * 4096 + 100, len: 8 }).collect();
