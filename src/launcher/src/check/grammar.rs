@@ -8,7 +8,7 @@
 //! METRIC   := calls | bytes | failed | fresh | reused | forwarded | avoided | cleared | untouched | read | written
 //! TOTAL    := peak | live | processes | programs
 //! UNIT     := B, K, KB, KiB, M, MB, MiB, G, GB, GiB, T, TB, TiB, in either case; all are powers of 1024
-//!             blanks may stand anywhere
+//!             blanks may stand between these, not in a number or word
 //! ```
 
 use record::{bucket_of, upper_bound, Kind, BUCKETS};
@@ -121,15 +121,35 @@ impl Metric {
 /// # Errors
 /// A sentence that says what is wrong and what may stand there.
 pub fn parse(text: &str) -> Result<Limit, String> {
-    let given = text;
-    let text: &str = &text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
+    let given = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = &without_blanks(&given)?;
     // The first that is not part of `>=` or `<=`.
     let at = text.char_indices().find(|&(i, c)| c == '=' && !text[..i].ends_with(['<', '>']));
     let Some((at, _)) = at else {
-        return Err("needs =LIMIT at its end, as in 'calloc>1MiB.bytes=2GiB', in quotes: the shell takes > for itself".into());
+        let example = "'calloc>1MiB.bytes=2GiB'";
+        return Err(format!(
+            "needs =LIMIT at its end, as in {example}; quoted, as the shell takes > for itself"
+        ));
     };
     let (what, most) = (&text[..at], quantity(&text[at + 1..])?);
-    Ok(Limit { text: given.into(), what: self::what(what)?, most })
+    Ok(Limit { what: self::what(what)?, text: given, most })
+}
+
+/// Blanks go, but not where that would make one number or word of two: what is meant by `1 0` nobody can tell.
+fn without_blanks(text: &str) -> Result<String, String> {
+    let mut all = String::new();
+    for word in text.split_whitespace() {
+        let (before, after) = (all.chars().last(), word.chars().next());
+        // As in `2 GiB`.
+        let unit = before.is_some_and(|c| c.is_ascii_digit()) && after.is_some_and(char::is_alphabetic);
+        if !unit && before.is_some_and(char::is_alphanumeric) && after.is_some_and(char::is_alphanumeric) {
+            return Err(format!(
+                "{word:?} stands behind a blank; what joins it to what is before, as . or = or >?"
+            ));
+        }
+        all.push_str(word);
+    }
+    Ok(all)
 }
 
 fn what(text: &str) -> Result<What, String> {
@@ -281,7 +301,13 @@ mod tests {
         assert_eq!(parse("free.calls=0").unwrap().what, What::Frees);
         let spaced = parse(" calloc > 64 KiB <= 1 MiB . bytes = 2 GiB").unwrap();
         assert_eq!(spaced.what, parse("calloc>64KiB<=1MiB.bytes=2GiB").unwrap().what);
+        assert_eq!(parse(" peak\n=  2 G ").unwrap().text, "peak = 2 G");
         for (bad, word) in [
+            ("calloc", "quoted, as the shell takes > for itself"),
+            ("calloc.bytes=1 0", "\"0\" stands behind a blank"),
+            ("calloc.bytes=1 G 1", "\"1\" stands behind a blank"),
+            ("cal loc.bytes=1", "\"loc.bytes=1\" stands behind a blank"),
+            ("  ", "needs =LIMIT"),
             ("calloc.bytes", "needs =LIMIT"),
             ("calloc>=1.bytes", "needs =LIMIT"),
             ("calloc=1", "needs .METRIC"),
