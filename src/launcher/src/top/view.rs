@@ -226,3 +226,34 @@ fn process_lines(view: &View, width: usize, height: usize) -> Vec<Line<'static>>
     }
     lines
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::report::testing::record;
+    use crate::report::{Color, Process};
+
+    /// What was counted before the first reading is no rate: nobody knows how long it took.
+    #[test]
+    fn rates_are_known_from_the_second_reading_on() {
+        let mut view = View::new(Style::with(&std::io::stdout(), Color::Never));
+        let at = Instant::now();
+        let mut read = |calls, seconds| {
+            let process = Process::new(Path::new("a"), &record::parse(&record(calls)).unwrap());
+            view.update(
+                Loaded { processes: vec![process], problems: vec![] },
+                at + Duration::from_secs(seconds),
+            );
+            (kinds_lines(&view)[2].to_string(), process_lines(&view, 100, 10)[2].to_string())
+        };
+        let (kind, process) = read(3, 0);
+        assert!(kind.ends_with(" 30 B             -              -"), "{kind}");
+        assert!(process.contains(" 0 B             -  "), "{process}");
+        let (kind, process) = read(23, 2);
+        assert!(kind.ends_with(" 10          100 B"), "{kind}");
+        assert!(process.contains(" 100 B  "), "{process}");
+    }
+}
