@@ -227,6 +227,42 @@ fn pprof() {
     assert!(p.location.iter().filter(inside).all(|l| range.contains(&l.address)));
 }
 
+/// Python without names is told of where a process has none at all: not where it was sampled before its first function only.
+#[test]
+fn python_without_names() {
+    let dir = TempDir::new().unwrap();
+    let python = |pid: u32, generated: bool| {
+        let r = record();
+        r.begin(&Identity { pid, ..identity() });
+        let module = r.add_module(1, b"", b"/no/such/python3.13");
+        let call = Frame { module, offset: 0x42 };
+        if generated {
+            r.site(&[call, Frame { module: None, offset: 0x7fff_0000_0010 }], 1_000_000);
+        } else {
+            r.site(&[call], 1_000_000);
+        }
+        fs::write(dir.path().join(format!("{pid}.fcrec")), bytes(r)).unwrap();
+    };
+    let map = |pid: u32| {
+        fs::write(dir.path().join(format!("perf-{pid}.map")), "7fff00000000 40 py::run:/src/job.py\n")
+            .unwrap();
+    };
+    // More than any process id of this system, so that /tmp has no map of such a process.
+    let (sampled, early, without) = (4_194_305, 4_194_306, 4_194_307);
+    python(sampled, true);
+    python(early, false);
+    [sampled, early].into_iter().for_each(map);
+    let nameless = || {
+        let out = fastcalloc(dir.path(), "C", &["report", "--sites", "."]);
+        let said = output(&out);
+        assert!(said.contains("of Python functions the file is known, not the line"), "{said}");
+        said.contains("Python functions have no names here")
+    };
+    assert!(!nameless());
+    python(without, false);
+    assert!(nameless());
+}
+
 #[test]
 fn a_file_that_has_changed_names_nothing() {
     let dir = TempDir::new().unwrap();
