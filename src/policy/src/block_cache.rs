@@ -71,6 +71,11 @@ impl Entries {
         self.list.get_mut(..self.len).unwrap_or(&mut [])
     }
 
+    /// Places of all, the one `asked` for first and then the newest: the order in which what waits is looked at together.
+    pub fn from_asked(&self, asked: usize) -> impl Iterator<Item = usize> {
+        core::iter::once(asked).chain((0..self.len).rev().filter(move |&index| index != asked))
+    }
+
     /// Adds the newest; false when there is no room.
     pub fn push(&mut self, entry: Entry) -> bool {
         let Some(slot) = self.list.get_mut(self.len) else { return false };

@@ -89,10 +89,10 @@ impl<P: Pal> LargeAllocator<P> {
     /// A block of the class is mapped anew.
     pub(crate) fn missed(&self, class: usize) {
         let Some(word) = self.turns.classes.get(class) else { return };
-        let (now, rest) = (word.load(Relaxed), word.load(Relaxed) & 0xffff);
+        let now = word.load(Relaxed);
         if now & OURS != 0 {
             let period = (2 * (now >> PERIOD & 0x7fff)).clamp(KEPT, LONG_TURN);
-            word.store(if rest > MISS { now - MISS } else { period << PERIOD | period }, Relaxed);
+            word.store(if now & 0xffff > MISS { now - MISS } else { period << PERIOD | period }, Relaxed);
         }
     }
 
@@ -111,7 +111,7 @@ impl<P: Pal> LargeAllocator<P> {
         if word.load(Relaxed) & (OURS | 0xffff) == 0
             && self.pal.resident((addr + bytes / 2) & !(self.pal.page_size() - 1)) == Some(false)
         {
-            word.store(word.load(Relaxed) | OURS | KEPT, Relaxed);
+            word.fetch_or(OURS | KEPT, Relaxed);
         }
     }
 }

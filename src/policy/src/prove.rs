@@ -50,8 +50,7 @@ impl<P: Pal> LargeAllocator<P> {
         let mut batch = [Waiting { index: 0, whole: none, body: none, class: 0 }; BATCH];
         let mut count = 0;
         let list = entries.as_slice();
-        let others = (0..list.len()).rev().filter(|&index| index != asked);
-        for index in core::iter::once(asked).chain(others) {
+        for index in entries.from_asked(asked) {
             let (Some(entry), Some(slot)) = (list.get(index), batch.get_mut(count)) else { break };
             if !entry.intact {
                 *slot = self.waiting(index, entry);

@@ -36,8 +36,7 @@ impl<P: Pal> LargeAllocator<P> {
         let mut batch = [Range { start: 0, len: 0 }; BATCH];
         let mut count = 0;
         let list = entries.as_slice();
-        let others = (0..list.len()).rev().filter(|&index| index != asked);
-        for index in core::iter::once(asked).chain(others) {
+        for index in entries.from_asked(asked) {
             let Some(entry) = list.get(index).filter(|entry| waits(entry)) else { continue };
             let Some(slot) = batch.get_mut(count) else { break };
             *slot = self.part(entry.base, 1, entry.touched);

@@ -91,8 +91,12 @@ pub fn touched(out: &mut dyn Write, c: &Counts, style: &Style) -> io::Result<()>
     head(out, style, "of large callocs, when they were freed")?;
     if sum.scanned == 0 {
         let frees = plural(sum.frees, "free", "frees");
-        return writeln!(out, "{frees}, none of them scanned: what was touched is not known. Blocks that the program changed by madvise or\n\
-             mprotect are not looked at, as NumPy does from 4 MiB on: NUMPY_MADVISE_HUGEPAGE=0 leaves them as they are");
+        return writeln!(
+            out,
+            "{frees}, none of them scanned: what was touched is not known\n\
+             (blocks that the program changed by madvise or mprotect are not looked at; NumPy\n\
+             does so from 4 MiB on, and not with NUMPY_MADVISE_HUGEPAGE=0)"
+        );
     }
     writeln!(
         out,

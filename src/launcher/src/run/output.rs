@@ -72,14 +72,7 @@ impl Output {
             let Some(Part::Text(last)) = name.into_iter().next() else { return fail("has no name") };
             return Ok(Output::directory(directory.join(OsStr::from_bytes(&last))));
         }
-        Ok(Output {
-            directory: directory.into(),
-            name,
-            ours: false,
-            run: 1,
-            before: BTreeSet::new(),
-            made: false,
-        })
+        Ok(Output { name, ours: false, ..Output::directory(directory.into()) })
     }
 
     /// Makes the directory and remembers which records it already holds.

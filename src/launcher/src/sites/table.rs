@@ -76,8 +76,8 @@ fn notes(out: &mut dyn Write, p: &Profile, style: &Style) -> io::Result<()> {
     if p.has_python() {
         writeln!(
             out,
-            "of Python functions the file is known, not the line; of their callers only Python functions are shown:\n\
-             `--format folded` has all"
+            "of Python functions the file is known, not the line;\n\
+             of their callers only Python functions are shown, `--format folded` has all"
         )?;
     }
     if p.nameless_python {
