@@ -46,6 +46,15 @@ pub enum Fork {
     Pending,
 }
 
+/// What of a range has memory behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Residency {
+    /// Bytes that have.
+    pub bytes: usize,
+    /// Bytes before the end of the last page that has.
+    pub prefix: usize,
+}
+
 /// The operating system as the policy sees it. Addresses are plain numbers, so that a model can stand in for memory: it has
 /// its own [`clear`](Pal::clear) and the like.
 ///
@@ -134,9 +143,8 @@ pub trait Pal: Sync {
     /// A guess, never a proof: does the page at `addr` have memory behind it? `None`: can't tell.
     fn resident(&self, addr: usize) -> Option<bool>;
 
-    /// A guess, never a proof: how many bytes of the range lie before the end of its last resident page? `None`:
-    /// can't tell.
-    fn resident_prefix(&self, range: Range) -> Option<usize>;
+    /// A guess, never a proof: how much of the range has memory behind it? `None`: can't tell.
+    fn residency(&self, range: Range) -> Option<Residency>;
 
     /// Writes zeros.
     ///

@@ -229,9 +229,11 @@ impl Habits {
         self.set(class, self.word(class) | u64::from(FAITH) << SINCE);
     }
 
-    /// A block seemed to be untouched against expectation.
+    /// A block seemed to be untouched against expectation. The next one is looked at, too, but for a class that is read.
     pub fn idle(&self, class: usize) {
-        self.set(class, self.word(class).wrapping_add(1 << IDLE));
+        let word = self.word(class);
+        let looked = if word >> READS & 1 == 1 { 0xff << SINCE } else { 0 };
+        self.set(class, (word & !looked).wrapping_add(1 << IDLE));
     }
 
     /// Another block was stored on faith.
@@ -239,7 +241,8 @@ impl Habits {
         let word = self.word(class);
         let since = ((word >> SINCE) as u8).saturating_add(1);
         let streak = ((word >> STREAK) as u8 & 63).saturating_add(1).min(63);
-        let kept = word & (((1 << STREAK) - 1) | (1 << READS) | (1 << SUSPECT) | (1 << SLOW));
+        let idle = if word >> READS & 1 == 1 { 0xff << IDLE } else { 0 };
+        let kept = word & (((1 << STREAK) - 1) | (1 << READS) | (1 << SUSPECT) | (1 << SLOW) | idle);
         self.set(class, kept | u64::from(streak) << STREAK | u64::from(since) << SINCE);
     }
 }

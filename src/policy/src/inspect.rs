@@ -22,6 +22,9 @@ const SAMPLES: usize = 8;
 const SPOTS: u32 = 64;
 /// So many blocks of a class that is written in full must come back untouched before their memory is given up.
 const PATIENCE: u8 = 4;
+/// The same of a class whose callers read: so many looks, since their zeros tell nothing until they are faulted in again, which takes
+/// as long as to clear them fifty times.
+const LONGER: u8 = 16;
 /// One block in so many of a sparse class is asked whether it still is one: that costs a fifth of what a small one does.
 const ASKED: u8 = 8;
 /// What was given up of so long a block leaves page tables behind, which each purge goes through (1000 MiB: 6 us instead of
@@ -222,7 +225,7 @@ impl<P: Pal> LargeAllocator<P> {
             && self.ends_at(entry.base, expected, entry.touched)
             && self.seems_untouched(entry.base, expected)
         {
-            if known.idle < PATIENCE && !known.reads {
+            if known.idle < if known.reads { LONGER } else { PATIENCE } {
                 (entry.expect, entry.charged) = (expected, expected - 1);
                 self.habits.idle(class);
                 return true;
@@ -306,7 +309,7 @@ impl<P: Pal> LargeAllocator<P> {
         if unsafe { self.pal.touched(all, &mut count) }.is_ok() {
             return Survey { found, resident, end, proved: true };
         }
-        let guess = self.pal.resident_prefix(all).map_or(pages, |bytes| self.pages(bytes));
+        let guess = self.pal.residency(all).map_or(pages, |found| self.pages(found.prefix));
         let found = Found { of: pages, dirty: guess, end: guess, idle: 0 };
         Survey { found, resident: guess, end: guess, proved: false }
     }

@@ -2,6 +2,7 @@
 
 use pal::{Fork, Pal, Range};
 
+use crate::audit::Audits;
 use crate::block_cache::{BlockCache, SHARDS};
 use crate::habit::Habits;
 use crate::leave::Turns;
@@ -22,6 +23,7 @@ pub struct LargeAllocator<P> {
     pub(crate) cache: BlockCache,
     pub(crate) habits: Habits,
     pub(crate) turns: Turns,
+    pub(crate) audits: Audits,
     pub(crate) zone: Zone,
     /// Most dirty bytes in freed blocks.
     pub(crate) retain: AtomicUsize,
@@ -77,6 +79,7 @@ impl<P: Pal> LargeAllocator<P> {
             cache: BlockCache::new(),
             habits: Habits::new(),
             turns: Turns::new(),
+            audits: Audits::new(),
             zone: Zone::new(),
             retain: AtomicUsize::new(0),
             spare_limit: AtomicUsize::new(0),
@@ -152,6 +155,20 @@ impl<P: Pal> LargeAllocator<P> {
         let chunk = addr.wrapping_sub(HEADER);
         // SAFETY: the caller's promise is the one asked for.
         let Some((slot, shape)) = (unsafe { self.recognise(chunk) }) else { return false };
+        if shape.audited {
+            // SAFETY: the caller's promise is the one asked for.
+            return unsafe { self.free_audited(slot, chunk, shape) };
+        }
+        // SAFETY: as above.
+        unsafe { self.free_found(slot, chunk, shape) }
+    }
+
+    /// As [`LargeAllocator::free`], once it is known which block it is.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub(crate) unsafe fn free_found(&self, slot: Slot<'_>, chunk: usize, shape: Shape) -> bool {
         // Before the books are touched: the child of a fork begins by writing them anew.
         let settled = self.settle_fork();
         if !slot.remove(chunk) {
@@ -183,16 +200,38 @@ impl<P: Pal> LargeAllocator<P> {
         if bytes < threshold {
             return Moved::Small((self.bytes(shape.usable) - HEADER).min(bytes));
         }
-        let page = self.pal.page_size();
-        let Some(need) = request::block_len(bytes, page) else { return Moved::Refused };
-        let Ok(pages) = u32::try_from(need / page) else { return Moved::Refused };
+        let Some(need) = request::block_len(bytes, self.pal.page_size()) else { return Moved::Refused };
+        let pages = self.pages(need);
+        if self.bytes(pages) != need {
+            return Moved::Refused;
+        }
+        if shape.audited {
+            // SAFETY: the caller's promise is the one asked for.
+            return unsafe { self.realloc_audited(slot, chunk, shape, pages) };
+        }
+        // SAFETY: as above.
+        unsafe { self.realloc_found(slot, chunk, shape, pages) }
+    }
+
+    /// As [`LargeAllocator::realloc`], once it is known which block it is and how many pages it should have.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    pub(crate) unsafe fn realloc_found(
+        &self,
+        slot: Slot<'_>,
+        chunk: usize,
+        shape: Shape,
+        pages: u32,
+    ) -> Moved {
         let touched = shape.touched.max(shape.usable);
         if pages <= shape.len && pages >= shape.len / 2 {
             slot.write(Shape { usable: pages, touched, light: false, ..shape });
             self.uncount(&shape);
-            self.live.0.fetch_add(need, Relaxed);
+            self.live.0.fetch_add(self.bytes(pages), Relaxed);
             self.keep_peak();
-            return Moved::Done(addr);
+            return Moved::Done(chunk + HEADER);
         }
         self.settle_fork();
         // SAFETY: the block is the caller's, who gives it to us for the time of the call.

@@ -2,11 +2,12 @@
 //! zero, what is kept and what is given back. Knows the system only through [`pal::Pal`], so that all of it runs in
 //! tests on a model of one. Allocates nothing and waits for nobody.
 //!
-//! The way of one calloc: [`LargeAllocator::leaves`] says no → [`LargeAllocator::calloc`] → `reuse` picks a block from the [`block_cache`] and makes it zero
+//! The way of one calloc: [`LargeAllocator::turn`] says that it is ours → [`LargeAllocator::calloc`] → `reuse` picks a block from the [`block_cache`] and makes it zero
 //! as its [`habit`] suggests, or `place` maps a fresh one → [`ownership`] remembers it. Back: [`LargeAllocator::free`] →
 //! `inspect` finds out what was done to the block, and `retire` keeps it, a part of it, or nothing.
 #![cfg_attr(not(test), no_std)]
 
+mod audit;
 pub mod block_cache;
 mod census;
 pub mod habit;
@@ -25,3 +26,4 @@ mod sync;
 
 pub use census::Census;
 pub use large::{Given, LargeAllocator, Moved};
+pub use leave::Turn;

@@ -31,9 +31,11 @@ pub struct Shape {
     pub light: bool,
     /// All of it was advised to use huge pages.
     pub advised: bool,
+    /// What it costs is being found out.
+    pub audited: bool,
 }
 
-/// `left` shares its word with `light`, `touched` with `advised`.
+/// `left` shares its word with `light`, `touched` with `advised`, `usable` with `audited`.
 const FLAG: u32 = 1 << 31;
 
 #[repr(C, align(64))]
@@ -87,15 +89,16 @@ impl Slot<'_> {
         let dirt = self.dirt.load(Ordering::Relaxed);
         let (len, usable, left) = (sizes as u32, (sizes >> 32) as u32, (dirt >> 32) as u32);
         let touched = dirt as u32;
-        let (light, advised) = (left & FLAG != 0, touched & FLAG != 0);
-        Shape { len, usable, touched: touched & !FLAG, left: left & !FLAG, light, advised }
+        let (light, advised, audited) = (left & FLAG != 0, touched & FLAG != 0, usable & FLAG != 0);
+        let (usable, touched, left) = (usable & !FLAG, touched & !FLAG, left & !FLAG);
+        Shape { len, usable, touched, left, light, advised, audited }
     }
 
     /// Changes the shape of a block that the caller owns.
     pub fn write(&self, shape: Shape) {
-        self.sizes.store(u64::from(shape.len) | u64::from(shape.usable) << 32, Ordering::Relaxed);
         let with = |pages: u32, flag| u64::from(pages.min(FLAG - 1) | if flag { FLAG } else { 0 });
         let dirt = with(shape.touched, shape.advised) | with(shape.left, shape.light) << 32;
+        self.sizes.store(u64::from(shape.len) | with(shape.usable, shape.audited) << 32, Ordering::Relaxed);
         self.dirt.store(dirt, Ordering::Relaxed);
     }
 
@@ -289,6 +292,7 @@ mod tests {
                 left: n as u32,
                 light: n % 2 == 1,
                 advised: n % 3 == 1,
+                audited: n % 3 == 1,
             };
             assert!(table.insert(&pal, chunk, shape));
             model.insert(chunk, shape);

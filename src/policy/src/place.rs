@@ -134,7 +134,7 @@ impl<P: Pal> LargeAllocator<P> {
             if let Some(base) = unsafe { self.pal.remap(old, len + page) } {
                 let len = (len / page) as u32;
                 let (touched, left) = (shape.touched.min(len), shape.left.min(len));
-                let shape = Shape { len, usable: pages, touched, left, light: false, advised: shape.advised };
+                let shape = Shape { len, usable: pages, touched, left, light: false, ..shape };
                 return self.moved(base, shape);
             }
             self.trim();

@@ -7,7 +7,9 @@ use pal::Pal;
 
 use crate::block_cache::{BlockCache, Entry, ENTRIES, SHARDS};
 use crate::large::LargeAllocator;
+use crate::leave::LONG;
 use crate::ownership::Shape;
+use crate::request;
 use crate::sync::Ordering::Relaxed;
 
 /// Address space kept in freed blocks where no limit stands.
@@ -46,6 +48,9 @@ impl<P: Pal> LargeAllocator<P> {
         if stored {
             if entry.charged > 0 {
                 self.retained.0.fetch_add(self.bytes(entry.charged), Relaxed);
+                if self.is_left(request::class(shape.usable as usize)) {
+                    self.hand_over(shape.usable);
+                }
             }
         } else {
             // SAFETY: as above.
@@ -128,6 +133,14 @@ impl<P: Pal> LargeAllocator<P> {
         // SAFETY: the block was freed and is out of the cache.
         unsafe { self.give_back(entry.base, entry.len) };
         true
+    }
+
+    /// Requests for so many pages come no more: the next allocator will hold as much memory for them as we did, so that what was
+    /// kept for them is given back. One block stays, if it is small, for the few that still come.
+    pub(crate) fn hand_over(&self, pages: u32) {
+        let stays = if pages < LONG { self.bytes(pages) } else { 0 };
+        self.peak.store(self.heavy() + stays, Relaxed);
+        self.retain_at_most(SLACK + stays, BlockCache::home(self.pal.thread()));
     }
 
     /// Gives all blocks of a shard back.

@@ -67,6 +67,7 @@ impl<P: Pal> LargeAllocator<P> {
             left,
             light: known.is_light(need),
             advised: entry.advised,
+            audited: false,
         };
         self.hand_out(entry.base, shape, false, cleared)
     }

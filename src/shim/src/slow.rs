@@ -6,7 +6,7 @@ use core::ptr::null_mut;
 
 use pal::Pal;
 use policy::request::HEADER;
-use policy::{Given, Moved};
+use policy::{Given, Moved, Turn};
 use record::{Forward, Kind};
 
 use crate::runtime::{may_be_ours, ready, threshold, why_forwarded, LARGE, NEXT, RECORDER};
@@ -68,7 +68,8 @@ pub unsafe extern "C" fn calloc(
     let mut why = why_forwarded();
     if known && bytes >= threshold() {
         // What is recorded is ours, so that it can be looked at; and then no turn is taken.
-        if RECORDER.get(&LARGE).is_none() && LARGE.leaves(bytes) {
+        let turn = if RECORDER.get(&LARGE).is_none() { LARGE.turn(bytes) } else { Turn::Ours };
+        if turn == Turn::Next {
             // SAFETY: the next allocator's calloc.
             let p = NEXT.calloc.get().map_or(null_mut(), |calloc| unsafe { calloc(count, size) });
             if !p.is_null() {
@@ -76,7 +77,8 @@ pub unsafe extern "C" fn calloc(
                 return p;
             }
         }
-        if let Some(given) = LARGE.calloc(bytes) {
+        let given = if turn == Turn::Audited { LARGE.calloc_audited(bytes) } else { LARGE.calloc(bytes) };
+        if let Some(given) = given {
             return large(bytes, given, entry);
         }
         why = Some(Forward::MapFailed);

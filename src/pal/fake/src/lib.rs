@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard};
 
-use pal::{Fork, Pal, Range, ScanError};
+use pal::{Fork, Pal, Range, Residency, ScanError};
 
 /// What a page is like. `flags` stands for all that a program can do to a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Tally {
     pub scans: usize,
     /// Bytes cleared.
     pub cleared: usize,
-    /// Pages that became resident.
+    /// Pages that became resident, or were read for the first time.
     pub faults: usize,
 }
 
@@ -61,6 +61,7 @@ struct Machine {
     thread: usize,
     seconds: u32,
     fork: Option<Fork>,
+    nanoseconds: u64,
 }
 
 /// What [`Fake::advise`] takes for advice to use huge pages; any other number stands for something else.
@@ -178,7 +179,10 @@ impl Fake {
         for number in pages {
             let page = machine.pages.get_mut(&number).expect("the program read an unmapped page");
             match page.state {
-                State::Untouched => page.state = State::Read,
+                State::Untouched => {
+                    page.state = State::Read;
+                    machine.tally.faults += 1;
+                }
                 State::Swapped(nonzero) => page.state = State::Resident(nonzero),
                 _ => {}
             }
@@ -242,6 +246,7 @@ impl Pal for Fake {
     fn map(&self, len: usize, _hint: usize) -> Option<usize> {
         let machine = &mut *self.machine();
         machine.tally.maps += 1;
+        machine.nanoseconds += 1500;
         if machine.refuse_maps > 0 {
             machine.refuse_maps -= 1;
             return None;
@@ -259,6 +264,7 @@ impl Pal for Fake {
         let pages = self.pages(range);
         let machine = &mut *self.machine();
         machine.tally.unmaps += 1;
+        machine.nanoseconds += 1500;
         if machine.refuse_unmaps {
             return false;
         }
@@ -304,12 +310,17 @@ impl Pal for Fake {
     unsafe fn purge(&self, ranges: &[Range]) -> bool {
         let mut machine = self.machine();
         machine.tally.purges += ranges.len();
+        machine.nanoseconds += 600 * ranges.len() as u64;
         if machine.refuse_purges {
             return false;
         }
         for range in ranges {
             for number in self.pages(*range) {
-                machine.pages.get_mut(&number).expect("purged what is not mapped").state = State::Untouched;
+                let page = machine.pages.get_mut(&number).expect("purged what is not mapped");
+                if page.state != State::Untouched {
+                    page.state = State::Untouched;
+                    machine.nanoseconds += 250;
+                }
             }
             machine.words.retain(|addr, _| *addr < range.start || *addr >= range.start + range.len);
         }
@@ -318,7 +329,8 @@ impl Pal for Fake {
 
     unsafe fn intact(&self, range: Range) -> bool {
         let pages = self.pages(range);
-        let machine = self.machine();
+        let mut machine = self.machine();
+        machine.nanoseconds += 400;
         let first = machine.pages.get(&(range.start / self.page)).copied();
         let Some(first) = first.filter(|_| !machine.no_intact) else { return false };
         pages
@@ -342,6 +354,7 @@ impl Pal for Fake {
         let found: Vec<usize> = {
             let mut machine = self.machine();
             machine.tally.scans += 1;
+            machine.nanoseconds += 2500;
             if let Some(error) = machine.no_scan {
                 return Err(error);
             }
@@ -381,15 +394,25 @@ impl Pal for Fake {
         Some(matches!(page.state, State::Resident(_) | State::Read))
     }
 
-    fn resident_prefix(&self, range: Range) -> Option<usize> {
-        let last = self.pages(range).filter(|number| self.resident(number * self.page) == Some(true)).last();
-        Some(last.map_or(0, |number| (number + 1) * self.page - range.start))
+    fn residency(&self, range: Range) -> Option<Residency> {
+        let mut found = Residency::default();
+        for number in self.pages(range).filter(|number| self.resident(number * self.page) == Some(true)) {
+            found.bytes += self.page;
+            found.prefix = (number + 1) * self.page - range.start;
+        }
+        Some(found)
+    }
+
+    /// Each call takes about as long as on a real system.
+    fn nanoseconds(&self) -> u64 {
+        self.machine().nanoseconds
     }
 
     unsafe fn clear(&self, range: Range) {
         let pages = self.pages(range);
         let machine = &mut *self.machine();
         machine.tally.cleared += range.len;
+        machine.nanoseconds += range.len as u64 / 158;
         for number in pages {
             let page = machine.pages.get_mut(&number).expect("cleared what is not mapped");
             assert!(page.is_usable(), "cleared a page in a state that would have failed");

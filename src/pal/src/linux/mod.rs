@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
-use crate::{Fork, Pal, Range, ScanError};
+use crate::{Fork, Pal, Range, Residency, ScanError};
 use pagemap::Pages;
 use syscall::syscall;
 
@@ -252,21 +252,24 @@ impl Pal for Linux {
         done.ok().map(|_| byte & 1 != 0)
     }
 
-    fn resident_prefix(&self, range: Range) -> Option<usize> {
+    fn residency(&self, range: Range) -> Option<Residency> {
         let page = self.page_size();
         let mut bytes = [0u8; 128];
-        let (mut at, mut prefix) = (0, 0);
+        let (mut at, mut found) = (0, Residency::default());
         while at < range.len {
             let len = (range.len - at).min(bytes.len() * page);
             let args = [range.start + at, len, bytes.as_mut_ptr() as usize, 0, 0, 0];
             // SAFETY: mincore(2) writes one byte for each of at most 128 pages.
             unsafe { syscall(libc::SYS_mincore, args) }.ok()?;
-            if let Some(last) = bytes.iter().take(len.div_ceil(page)).rposition(|byte| byte & 1 != 0) {
-                prefix = at + (last + 1) * page;
+            for (index, _) in
+                bytes.iter().take(len.div_ceil(page)).enumerate().filter(|(_, byte)| **byte & 1 != 0)
+            {
+                found.bytes += page;
+                found.prefix = at + (index + 1) * page;
             }
             at += len;
         }
-        Some(prefix.min(range.len))
+        Some(Residency { prefix: found.prefix.min(range.len), ..found })
     }
 
     #[inline]

@@ -11,7 +11,7 @@ use core::ptr::{null_mut, NonNull};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
-use crate::{Fork, Pal, Range, ScanError};
+use crate::{Fork, Pal, Range, Residency, ScanError};
 use sys::quietly;
 
 /// Pages asked about in one call of mincore.
@@ -333,15 +333,16 @@ impl Pal for MacOs {
         Some(resident)
     }
 
-    fn resident_prefix(&self, range: Range) -> Option<usize> {
+    fn residency(&self, range: Range) -> Option<Residency> {
         let page = self.page_size();
-        let mut prefix = 0;
+        let mut found = Residency::default();
         self.walk(range, |at, state| {
             if holds_data(state) {
-                prefix = at + page - range.start;
+                found.bytes += page;
+                found.prefix = at + page - range.start;
             }
         })?;
-        Some(prefix.min(range.len))
+        Some(Residency { prefix: found.prefix.min(range.len), ..found })
     }
 
     #[inline]
