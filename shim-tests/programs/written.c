@@ -38,15 +38,15 @@ static long taking_turns(void) {
 }
 
 /* 64 blocks alive, any of them replaced by one of another size. */
-static long random_sizes(size_t spread) {
+static long random_sizes(size_t spread, int blocks) {
     static unsigned char *held[64];
     unsigned seed = 1;
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < blocks; i++) {
         int k = rand_r(&seed) % 64;
         free(held[k]);
         held[k] = written(131072 + rand_r(&seed) % spread);
     }
-    return 2000;
+    return blocks;
 }
 
 static long resized(int grow) {
@@ -67,8 +67,8 @@ int main(int argc, char **argv) {
     long blocks = !strcmp(pattern, "sorted")     ? sorted(300)
                   : !strcmp(pattern, "changing") ? changing()
                   : !strcmp(pattern, "turns")    ? taking_turns()
-                  : !strcmp(pattern, "narrow")   ? random_sizes(70000)
-                  : !strcmp(pattern, "wide")     ? random_sizes(2 * MIB)
+                  : !strcmp(pattern, "narrow")   ? random_sizes(70000, 2000)
+                  : !strcmp(pattern, "wide")     ? random_sizes(2 * MIB, 6000)
                   : !strcmp(pattern, "grow")     ? resized(1)
                   : !strcmp(pattern, "shrink")   ? resized(0)
                                                  : 0;

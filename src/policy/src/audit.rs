@@ -132,7 +132,7 @@ impl<P: Pal> LargeAllocator<P> {
         // Those that are still out make it less than it will be.
         let cost = (audit.cost.load(Relaxed) as i64).max(0) as u64;
         // Of short ones half a microsecond is seen.
-        let bearable = if pages < LONG { there } else { there + there / 4 };
+        let bearable = if pages < LONG { there } else { there + there / 2 };
         let dear = cost > bearable * u64::from(RUN);
         if blocks < RUN && !dear {
             return false;

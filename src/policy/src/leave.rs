@@ -7,7 +7,8 @@
 
 use pal::Pal;
 
-use crate::habit::Known;
+use crate::habit::{Habit, Known};
+use crate::inspect::CLEARED_WHOLE;
 use crate::large::LargeAllocator;
 use crate::request;
 use crate::sync::{AtomicU64, Ordering::Relaxed};
@@ -21,8 +22,9 @@ pub(crate) const RUN: u32 = 16;
 /// Blocks before them, which show what the class is like and bring memory with them.
 const WARM: u32 = 8;
 /// After so many that were left one is ours; twice as many each time, up to the second number, as long as its callers write.
-/// Clearing one of ours takes longer than clearing one that served just before: one in so many is 1 or 2 % in all.
-const FEW: (u32, u32) = (4, 64);
+/// One of ours takes longer than one that served just before, and the next allocator gives memory back that is not in use for
+/// the time of one call (glibc trims the end of its heap): one in so many is 1 or 2 % in all.
+const FEW: (u32, u32) = (4, 256);
 /// The same of blocks from [`LONG`] pages on, of which none is kept for this, so that it has to be faulted in.
 const FEWER: (u32, u32) = (64, 1024);
 /// 512 KiB and a header.
@@ -194,7 +196,14 @@ impl<P: Pal> LargeAllocator<P> {
         let Some((pages, class)) = self.class_of(bytes) else { return Turn::Ours };
         let Some(word) = self.turns.classes.get(class) else { return Turn::Ours };
         let known = self.habits.get(class);
-        let now = State::of(word.load(Relaxed));
+        let mut now = State::of(word.load(Relaxed));
+        if self.is_plain(&known, pages) {
+            match now.phase {
+                Phase::Audit => now = now.judged(1, false, pace(pages)),
+                Phase::Left => now.seen = 0,
+                _ => {}
+            }
+        }
         let (turn, next) = now.turn(known.is_light(pages), known.since.is_multiple_of(STEP), pace(pages));
         if next != now {
             word.store(next.word(), Relaxed);
@@ -203,6 +212,15 @@ impl<P: Pal> LargeAllocator<P> {
             self.habits.look_soon(class);
         }
         turn
+    }
+
+    /// Is a class of short blocks written to so much that whoever zeroes them has as much to do? No audit is needed then.
+    fn is_plain(&self, known: &Known, pages: u32) -> bool {
+        match known.habit {
+            Habit::Prefix(dirty) if self.bytes(pages - 1) <= CLEARED_WHOLE => dirty > 1,
+            Habit::Prefix(dirty) => pages < LONG && dirty >= pages / 2,
+            _ => false,
+        }
     }
 
     /// A block of the class is mapped anew.
@@ -318,14 +336,14 @@ mod tests {
     fn what_is_dear_is_left_and_tried_now_and_then() {
         let mut state = State::of(0);
         audit(&mut state, 8, true);
-        let runs = [4, 8, 16, 32, 64, 64, 64].map(|run| {
+        let runs = [4, 8, 16, 32, 64, 128, 256].map(|run| {
             assert!(turns(&mut state, run).iter().all(|turn| *turn == Turn::Next));
             turns(&mut state, 1)
         });
         assert_eq!(runs, [(); 7].map(|()| [Turn::Audited]));
         // After sixteen of those it is audited anew, and each time later.
-        assert_eq!(turns(&mut state, 9 * 65 + 65).iter().filter(|turn| **turn == Turn::Ours).count(), 1);
-        for pause in [128, 256, 512, 1024, 2048, 4096, 8192, 8192] {
+        assert_eq!(turns(&mut state, 9 * 257 + 257).iter().filter(|turn| **turn == Turn::Ours).count(), 1);
+        for pause in [512, 1024, 2048, 4096, 8192, 8192] {
             state = state.retry();
             audit(&mut state, 8, true);
             assert_eq!((ours(&mut state, pause), ours(&mut state, 1)), (0, 1));

@@ -5,7 +5,7 @@
 
 use pal::Pal;
 
-use crate::block_cache::{BlockCache, Entry, ENTRIES, SHARDS};
+use crate::block_cache::{BlockCache, Entries, Entry, ENTRIES, SHARDS};
 use crate::large::LargeAllocator;
 use crate::leave::LONG;
 use crate::ownership::Shape;
@@ -137,10 +137,15 @@ impl<P: Pal> LargeAllocator<P> {
 
     /// Requests for so many pages come no more: the next allocator will hold as much memory for them as we did, so that what was
     /// kept for them is given back. One block stays, if it is small, for the few that still come.
+    #[cold]
     pub(crate) fn hand_over(&self, pages: u32) {
-        let stays = if pages < LONG { self.bytes(pages) } else { 0 };
-        self.peak.store(self.heavy() + stays, Relaxed);
-        self.retain_at_most(SLACK + stays, BlockCache::home(self.pal.thread()));
+        let its = |entry: &Entry| entry.len >= pages && entry.len <= pages.saturating_add(pages / 4);
+        let stays = usize::from(pages < LONG);
+        let more =
+            |entries: &mut Entries| entries.as_slice().iter().filter(|entry| its(entry)).nth(stays).is_some();
+        for shard in (0..SHARDS).filter(|shard| self.cache.has_some(*shard)) {
+            while self.cache.with(shard, more) == Some(true) && self.evict(shard, its) {}
+        }
     }
 
     /// Gives all blocks of a shard back.

@@ -55,7 +55,7 @@ impl<P: Pal> LargeAllocator<P> {
             None => self.grow_one(need, &known)?,
         };
         let cleared = found.cleared + self.make_zero(&entry, need);
-        if found.wants > 1 {
+        if found.wants > 1 && !self.is_left(class) {
             self.lay_in_stock(home, entry.len, found.wants);
         }
         let behind = |end: u32| if end > need { end } else { 0 };
