@@ -11,6 +11,7 @@ use crate::habit::{Habit, Known};
 use crate::inspect::CLEARED_WHOLE;
 use crate::large::LargeAllocator;
 use crate::request;
+use crate::reuse::STEADY;
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 
 /// Longer ones are never left: they leave the processor's cache, where to clear them takes longer than is reckoned with.
@@ -29,6 +30,8 @@ const FEW: (u32, u32) = (4, 256);
 const FEWER: (u32, u32) = (64, 1024);
 /// 512 KiB and a header.
 pub(crate) const LONG: u32 = 130;
+/// Up to this length a scan for a few pages takes as long as to clear it all: 300 KB 2.4 us either way.
+const CLOSE: usize = 384 << 10;
 /// The pause after an audit that found what the one before it had found, up to so many calls.
 const PAUSE: u32 = 8192;
 /// What takes several times as long here is tried more rarely: so many times that.
@@ -197,14 +200,15 @@ impl<P: Pal> LargeAllocator<P> {
         let Some(word) = self.turns.classes.get(class) else { return Turn::Ours };
         let known = self.habits.get(class);
         let mut now = State::of(word.load(Relaxed));
-        if self.is_plain(&known, pages) {
-            match now.phase {
-                Phase::Audit => now = now.judged(1, false, pace(pages)),
-                Phase::Left => now.seen = 0,
-                _ => {}
-            }
+        let (light, plain) = (known.is_light(pages), self.is_plain(&known, pages));
+        match now.phase {
+            Phase::Audit if plain => now = now.judged(1, false, pace(pages)),
+            // To clear it all would take longer, without a doubt; and to follow it longer than to serve it.
+            Phase::Audit if light && known.streak >= STEADY => now = now.judged(0, true, pace(pages)),
+            Phase::Left if plain => now.seen = 0,
+            _ => {}
         }
-        let (turn, next) = now.turn(known.is_light(pages), known.since.is_multiple_of(STEP), pace(pages));
+        let (turn, next) = now.turn(light, known.since.is_multiple_of(STEP), pace(pages));
         if next != now {
             word.store(next.word(), Relaxed);
         }
@@ -214,12 +218,14 @@ impl<P: Pal> LargeAllocator<P> {
         turn
     }
 
-    /// Is a class of short blocks written to so much that whoever zeroes them has as much to do? No audit is needed then.
+    /// Is a class of short blocks written to so much, or in such a way, that to zero them takes us as long as anybody? No audit is
+    /// needed then.
     fn is_plain(&self, known: &Known, pages: u32) -> bool {
         match known.habit {
             Habit::Prefix(dirty) if self.bytes(pages - 1) <= CLEARED_WHOLE => dirty > 1,
             Habit::Prefix(dirty) => pages < LONG && dirty >= pages / 2,
-            _ => false,
+            Habit::Sparse(_) => self.bytes(pages) <= CLOSE,
+            Habit::Unknown => false,
         }
     }
 

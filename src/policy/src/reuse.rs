@@ -19,7 +19,7 @@ const QUICK: u32 = 64;
 /// Bytes behind those expected to be dirty that are cleared with them: more, and to have the system give them up is quicker.
 const CLEARED_TOO: usize = 128 << 10;
 /// A class whose blocks came back untouched so often in a row is worth a stock.
-const STEADY: u8 = 8;
+pub(crate) const STEADY: u8 = 8;
 /// Address space that a stock may take.
 const STOCK: usize = 800 << 20;
 
