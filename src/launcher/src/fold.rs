@@ -12,12 +12,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use rustix::fs::{flock, FlockOperation};
 
 use crate::report::command::complain;
-use crate::report::load::{list, Loader};
+use crate::report::load::{is_unbegun, list, unbegun, Loader, Unbegun};
 use crate::report::state::{held, mapped_names, settle};
 use crate::report::{merged, Process, EXTENSION, MERGED};
 
@@ -116,8 +117,9 @@ impl Fold<'_> {
             return Ok(Folded { folded: 0, left: all, denied });
         }
         let folded = finished.len();
-        self.write(&directory, finished.iter().map(|(_, p)| p.clone()))?;
-        for (path, _) in &finished {
+        let (done, paths): (Vec<_>, Vec<_>) = finished.into_iter().map(|(path, done)| (done, path)).unzip();
+        self.write(&directory, done)?;
+        for path in &paths {
             match fs::remove_file(path) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
                 _ => {}
@@ -127,22 +129,30 @@ impl Fold<'_> {
     }
 
     /// Puts the merged file, with what it has and `more`, into place, safe from a loss of power.
-    fn write(&self, directory: &File, more: impl Iterator<Item = Process>) -> io::Result<()> {
+    fn write(&self, directory: &File, more: Vec<Finished>) -> io::Result<()> {
         let path = self.directory.join(self.into);
         let mut loader = Loader::default();
         match File::open(&path) {
-            Ok(file) => merged::read(&path, file, |p| loader.add(p))?
-                .map_err(|damage| io::Error::other(format!("{}: {damage}", path.display())))?,
+            Ok(file) => {
+                let unbegun = merged::read(&path, file, |p| loader.add(p))?
+                    .map_err(|damage| io::Error::other(format!("{}: {damage}", path.display())))?;
+                loader.unbegun(unbegun);
+            }
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(e) => return Err(e),
         }
-        more.for_each(|p| loader.add(p));
+        for one in more {
+            match one {
+                Finished::Record(process) => loader.add(*process),
+                Finished::Unbegun(it) => loader.unbegun([it]),
+            }
+        }
         // A fixed name, under the lock: one that a fold was killed over is used again.
         let name: OsString = [OsStr::new("."), self.into, OsStr::new(".new")].into_iter().collect();
         let draft = self.directory.join(name);
         let options = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).clone();
         let mut out = BufWriter::new(options.open(&draft)?);
-        let written = merged::write(&mut out, loader.finish().processes.iter())
+        let written = merged::write(&mut out, &loader.finish())
             .and_then(|()| out.flush())
             .and_then(|()| out.get_ref().sync_data())
             .and_then(|()| fs::rename(&draft, &path));
@@ -154,8 +164,17 @@ impl Fold<'_> {
     }
 }
 
+/// How long an empty record stays, where the kernel tells who holds it and where not: it has its name for a moment before it is held.
+const YOUNG: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
+
+/// What nobody can count into any more.
+enum Finished {
+    Record(Box<Process>),
+    Unbegun(Unbegun),
+}
+
 /// The records among `files` into which nobody can count any more, as they are at the end; and how many may not be read.
-fn finished(files: Vec<PathBuf>, held: impl Fn(&File) -> Option<bool>) -> (Vec<(PathBuf, Process)>, usize) {
+fn finished(files: Vec<PathBuf>, held: impl Fn(&File) -> Option<bool>) -> (Vec<(PathBuf, Finished)>, usize) {
     let mut denied = 0;
     let mut done = Vec::new();
     let mut unsure = Vec::new();
@@ -170,9 +189,9 @@ fn finished(files: Vec<PathBuf>, held: impl Fn(&File) -> Option<bool>) -> (Vec<(
         match held(&file) {
             Some(true) => {}
             // From now on it cannot change: the process opened it before it had a name for us.
-            Some(false) => done.extend(read(&path, &file).map(|p| (path, p))),
+            Some(false) => done.extend(read(&path, &file, YOUNG[0]).map(|p| (path, p))),
             // One that has begun was mapped at that moment.
-            None if read(&path, &file).is_some() => unsure.push((path, file)),
+            None if read(&path, &file, YOUNG[1]).is_some() => unsure.push((path, file)),
             None => {}
         }
     }
@@ -183,7 +202,7 @@ fn finished(files: Vec<PathBuf>, held: impl Fn(&File) -> Option<bool>) -> (Vec<(
             // The kernel writes such characters in another way.
             let odd = name.iter().any(|b| matches!(b, b'\n' | b'\\'));
             if !odd && !names.contains(name) {
-                done.extend(read(&path, &file).map(|p| (path, p)));
+                done.extend(read(&path, &file, YOUNG[1]).map(|p| (path, p)));
             }
         }
     }
@@ -201,15 +220,24 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The record, if it is one that can be told from all others.
-fn read(path: &Path, mut file: &File) -> Option<Process> {
+/// The record, if it is one that can be told from all others, or an empty one that is not `young`.
+fn read(path: &Path, mut file: &File, young: Duration) -> Option<Finished> {
     let mut bytes = Vec::with_capacity(record::RECORD_BYTES);
     io::Seek::rewind(&mut file).ok()?;
     file.take(1 << 20).read_to_end(&mut bytes).ok()?;
-    let mut process = Process::new(path, &record::parse(&bytes).ok()?);
+    let mut process = match record::parse(&bytes) {
+        Ok(snapshot) => Process::new(path, &snapshot),
+        Err(record::Error::Empty) => {
+            let meta = file.metadata().ok()?;
+            let age = SystemTime::now().duration_since(meta.modified().ok()?).ok()?;
+            return (is_unbegun(&meta) && age > young).then(|| Finished::Unbegun(unbegun(path, &meta)));
+        }
+        Err(_) => return None,
+    };
     settle(&mut process, Some(false));
     // Another version's way to end would be forgotten.
-    (process.ended.is_some() && process.key().is_some()).then_some(process)
+    let known = process.ended.is_some() && process.key().is_some();
+    known.then(|| Finished::Record(Box::new(process)))
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub fn run(args: &MergeArgs) -> ExitCode {
         complain(&format!("{out} is a directory; give the name of a file, as in {out}/all.{MERGED}"));
         return ExitCode::FAILURE;
     }
-    match replace(&args.output, 0o600, |file| merged::write(file, loaded.processes.iter())) {
+    match replace(&args.output, 0o600, |file| merged::write(file, &loaded)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             complain(&format!("cannot write {out}: {e}"));

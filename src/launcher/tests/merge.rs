@@ -112,7 +112,7 @@ proptest! {
             let loaded = load_paths(paths);
             assert!(loaded.problems.is_empty(), "{:?}", loaded.problems);
             let mut out = Vec::new();
-            merged::write(&mut out, loaded.processes.iter()).unwrap();
+            merged::write(&mut out, &loaded).unwrap();
             let path = d.join(name);
             fs::write(&path, out).unwrap();
             path

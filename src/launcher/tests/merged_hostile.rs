@@ -10,7 +10,7 @@ mod merged_reader;
 
 use std::path::Path;
 
-use fastcalloc_launcher::report::{merged, Process};
+use fastcalloc_launcher::report::{merged, Loaded, Process};
 use fastcalloc_record::parse;
 
 /// A small generator, so that a failure can be repeated.
@@ -34,7 +34,7 @@ fn good() -> Vec<u8> {
         })
         .collect();
     let mut file = Vec::new();
-    merged::write(&mut file, processes.iter()).expect("memory");
+    merged::write(&mut file, &Loaded { processes, ..Loaded::default() }).expect("memory");
     file
 }
 

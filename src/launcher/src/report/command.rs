@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
-use super::draw::plain;
+use super::draw::{plain, plural};
 use super::output::deliver;
 use super::stats::by_bytes;
 use super::{
@@ -155,6 +155,9 @@ pub fn complete(loaded: &Loaded) -> bool {
     }
     if loaded.processes.is_empty() && loaded.problems.iter().any(|p| !p.nothing) {
         complain("no record could be read");
+    } else if loaded.processes.is_empty() && !loaded.unbegun.is_empty() {
+        let them = plural(loaded.unbegun.len() as u64, "process was", "processes were");
+        complain(&format!("nothing was counted: {them} killed before the first count"));
     } else if loaded.processes.is_empty() {
         complain(&format!(
             "no record to show. Make one with `fastcalloc-run -o DIR COMMAND`, or set \

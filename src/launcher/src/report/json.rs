@@ -19,6 +19,7 @@ struct Report<'a> {
     schema: u32,
     process_count: u64,
     processes: Vec<ProcessJson<'a>>,
+    unbegun: usize,
     problems: Vec<ProblemJson<'a>>,
 }
 
@@ -149,6 +150,7 @@ pub fn render_json(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
         schema: 1,
         process_count: chain::count(&loaded.processes),
         processes: processes(loaded, &mut resolver).collect(),
+        unbegun: loaded.unbegun.len(),
         problems: problems
             .map(|p| ProblemJson { file: p.path.to_string_lossy().into_owned(), reason: &p.reason })
             .collect(),

@@ -1,14 +1,15 @@
 //! Records from files and directories. What cannot be read is told apart and never stops the rest. Depends on `process`,
 //! `state`, `merged`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
-use record::{parse, Counts, Ended, Error, MAGIC};
+use record::{parse, Counts, Ended, Error, MAGIC, RECORD_BYTES};
 
 use super::chain;
 use super::draw::plural;
@@ -41,6 +42,10 @@ impl fmt::Display for Problem {
     }
 }
 
+/// A record of a process that was killed before its first count: the name of the file, and when that was made, in nanoseconds since
+/// 1970. Both together tell it from others, wherever it is copied or folded to.
+pub type Unbegun = (String, u64);
+
 /// What was found.
 #[derive(Clone, Debug, Default)]
 pub struct Loaded {
@@ -48,6 +53,8 @@ pub struct Loaded {
     pub processes: Vec<Process>,
     /// What could not be read.
     pub problems: Vec<Problem>,
+    /// Processes that were killed before their first count.
+    pub unbegun: BTreeSet<Unbegun>,
 }
 
 impl Loaded {
@@ -125,6 +132,11 @@ impl Loader {
         }
     }
 
+    /// Adds processes that were killed before their first count.
+    pub fn unbegun(&mut self, more: impl IntoIterator<Item = Unbegun>) {
+        self.loaded.unbegun.extend(more);
+    }
+
     /// All that was found, oldest first.
     #[must_use]
     pub fn finish(mut self) -> Loaded {
@@ -171,6 +183,12 @@ impl Loader {
                 }
                 self.add(process);
             }
+            Err(Error::Empty) if is_unbegun(&meta) => {
+                // Else its process is just starting.
+                if held(&file) != Some(true) {
+                    self.unbegun([unbegun(path, &meta)]);
+                }
+            }
             Err(e) => self.problem(path, false, format!("{e}; {}", remedy(&e))),
         }
         Ok(())
@@ -183,8 +201,9 @@ impl Loader {
             }
             self.add(process);
         })?;
-        if let Err(damage) = read {
-            self.problem(path, false, damage);
+        match read {
+            Ok(unbegun) => self.unbegun(unbegun),
+            Err(damage) => self.problem(path, false, damage),
         }
         Ok(())
     }
@@ -196,6 +215,20 @@ impl Loader {
     fn failed(&mut self, path: &Path, e: &io::Error) {
         self.problem(path, e.kind() == io::ErrorKind::NotFound, io_reason(e));
     }
+}
+
+/// Is an empty record that of a process that was killed while it made it? Then its file has no bytes yet, or all of them.
+#[must_use]
+pub fn is_unbegun(meta: &Metadata) -> bool {
+    meta.len() == 0 || meta.len() == RECORD_BYTES as u64
+}
+
+/// What tells such a record from others.
+#[must_use]
+pub fn unbegun(path: &Path, meta: &Metadata) -> Unbegun {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let made = meta.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    (name, made.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)))
 }
 
 /// The files in `dir` whose names end so, sorted.
@@ -259,7 +292,7 @@ fn io_reason(e: &io::Error) -> String {
 
 fn remedy(e: &Error) -> &'static str {
     match e {
-        Error::Empty => "if its program is just starting, try again, else delete it",
+        Error::Empty => "delete it",
         Error::NotARecord => "give files made by fastcalloc-run -o, FASTCALLOC_LOG or fastcalloc merge",
         Error::WrongEndian => "read it on such a machine",
         Error::Version(_) => "use the fastcalloc that came with the library that made it",
@@ -282,9 +315,10 @@ mod tests {
         fs::write(&path, record(1)).unwrap();
         loader.path(&path);
         loader.path(&path);
-        let both: Vec<Process> = loader.loaded.processes.iter().cloned().chain([second()]).collect();
+        let mut both = loader.loaded.clone();
+        both.processes.push(second());
         let mut merged = Vec::new();
-        merged::write(&mut merged, both.iter()).unwrap();
+        merged::write(&mut merged, &both).unwrap();
         fs::write(&path, merged).unwrap();
         loader.path(&path);
         assert_eq!(loader.finish().processes.len(), 2);

@@ -11,16 +11,21 @@ use record::{Counts, Ended, LargeCounts, Sum, TopSize, TopSizes};
 use serde::{Deserialize, Serialize};
 
 use super::callers::{Stacks, Thread};
+use super::load::{Loaded, Unbegun};
 use super::process::{Life, Process};
 
 const START: &[u8] = b"{\"fastcalloc_records\":";
 const VERSION: u32 = 1;
 /// A record has at most some 30 KiB as a line.
 const MAX_LINE: u64 = 1 << 20;
+/// So many names of empty records fit in a line, however long they are and with whatever in them.
+const MAX_UNBEGUN: usize = 600;
 
 #[derive(Serialize, Deserialize)]
 struct Head {
     fastcalloc_records: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unbegun: Vec<Unbegun>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -158,15 +163,16 @@ pub fn line(p: &Process) -> String {
     serde_json::to_string(&line).unwrap_or_default()
 }
 
-/// Writes a merged file of `processes`, in their order.
+/// Writes a merged file of what was found, in its order.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn write<'a>(out: &mut dyn Write, processes: impl Iterator<Item = &'a Process>) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, &Head { fastcalloc_records: VERSION })?;
+pub fn write(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
+    let unbegun = loaded.unbegun.iter().take(MAX_UNBEGUN).cloned().collect();
+    serde_json::to_writer(&mut *out, &Head { fastcalloc_records: VERSION, unbegun })?;
     writeln!(out)?;
     let mut records = 0;
-    for process in processes {
+    for process in &loaded.processes {
         writeln!(out, "{}", line(process))?;
         records += 1;
     }
@@ -174,7 +180,7 @@ pub fn write<'a>(out: &mut dyn Write, processes: impl Iterator<Item = &'a Proces
     writeln!(out)
 }
 
-/// How many records a merged file says that it has.
+/// How many records a merged file says that went into it.
 ///
 /// # Errors
 /// Those of the file system, and that it does not say so at its end.
@@ -182,18 +188,27 @@ pub fn tail(path: &Path) -> io::Result<u64> {
     const MOST: u64 = 64;
     let mut file = File::open(path)?;
     let bytes = file.metadata()?.len();
+    let mut first = Vec::new();
+    BufReader::new((&mut file).take(MAX_LINE)).read_until(b'\n', &mut first)?;
+    let unbegun = serde_json::from_slice::<Head>(&first)?.unbegun.len() as u64;
     file.seek(SeekFrom::Start(bytes.saturating_sub(MOST)))?;
     let mut text = Vec::new();
     file.take(MOST).read_to_end(&mut text)?;
     let last = text.trim_ascii_end().rsplit(|b| *b == b'\n').next().unwrap_or_default();
-    Ok(serde_json::from_slice::<Tail>(last)?.records)
+    Ok(serde_json::from_slice::<Tail>(last)?.records.saturating_add(unbegun))
 }
 
-/// Reads a merged file record by record. The inner error says how the file is damaged; what came before the damage was given.
+/// Reads a merged file record by record, and returns the processes that were killed before their first count. The inner error says
+/// how the file is damaged; what came before the damage was given.
 ///
 /// # Errors
 /// Those of `file`.
-pub fn read(path: &Path, file: impl Read, mut give: impl FnMut(Process)) -> io::Result<Result<(), String>> {
+pub fn read(
+    path: &Path,
+    file: impl Read,
+    mut give: impl FnMut(Process),
+) -> io::Result<Result<Vec<Unbegun>, String>> {
+    let mut unbegun = Vec::new();
     let mut file = BufReader::with_capacity(1 << 16, file);
     let (mut text, mut number, mut records) = (Vec::new(), 0u64, 0u64);
     loop {
@@ -211,8 +226,8 @@ pub fn read(path: &Path, file: impl Read, mut give: impl FnMut(Process)) -> io::
         let damaged = |e: serde_json::Error| format!("line {number} is damaged ({e}); get an undamaged copy");
         if number == 1 {
             match serde_json::from_slice::<Head>(&text) {
-                Ok(head) if head.fastcalloc_records == VERSION => {}
-                Ok(Head { fastcalloc_records: v }) => {
+                Ok(head) if head.fastcalloc_records == VERSION => unbegun = head.unbegun,
+                Ok(Head { fastcalloc_records: v, .. }) => {
                     return Ok(Err(format!(
                         "the merged file has format version {v}, this program reads {VERSION}; use the fastcalloc that made it"
                     )));
@@ -221,7 +236,7 @@ pub fn read(path: &Path, file: impl Read, mut give: impl FnMut(Process)) -> io::
             }
         } else if text.starts_with(b"{\"records\":") {
             return Ok(match serde_json::from_slice::<Tail>(&text) {
-                Ok(tail) if tail.records == records => Ok(()),
+                Ok(tail) if tail.records == records => Ok(unbegun),
                 Ok(tail) => Err(format!(
                     "the merged file has {records} of {} records; get an undamaged copy",
                     tail.records

@@ -67,6 +67,11 @@ pub fn headline(loaded: &Loaded, total: &Counts) -> String {
     if failed != 0 {
         line.push_str(&format!(", {} failed", number(failed)));
     }
+    let unbegun = loaded.unbegun.len() as u64;
+    if unbegun != 0 {
+        let them = plural(unbegun, "process", "processes");
+        line.push_str(&format!(", and {them} killed before the first count"));
+    }
     line
 }
 

@@ -244,7 +244,7 @@ mod tests {
         let mut read = |calls, seconds| {
             let process = Process::new(Path::new("a"), &record::parse(&record(calls)).unwrap());
             view.update(
-                Loaded { processes: vec![process], problems: vec![] },
+                Loaded { processes: vec![process], ..Loaded::default() },
                 at + Duration::from_secs(seconds),
             );
             (kinds_lines(&view)[2].to_string(), process_lines(&view, 100, 10)[2].to_string())

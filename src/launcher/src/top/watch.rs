@@ -63,7 +63,8 @@ impl Watch {
             self.settled.insert(path.to_owned(), known);
             return;
         }
-        let processes = load_paths(&[path]).processes;
+        let Loaded { processes, unbegun, .. } = load_paths(&[path]);
+        loader.unbegun(unbegun);
         processes.iter().for_each(|p| loader.add(p.clone()));
         let over = processes.iter().all(|p| !matches!(p.state(), "running" | "open"));
         let old = stamp.3.elapsed().is_ok_and(|age| age > SETTLED);
