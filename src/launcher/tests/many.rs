@@ -168,3 +168,18 @@ fn statistics_of_many() {
     assert!(text.contains("14,000") && text.contains("6,000"), "{text}");
     assert_eq!(files(dir.path()).len(), 1, "left behind: {:?}", files(dir.path()));
 }
+
+/// A directory that goes while the program runs is said once, not by each process.
+#[test]
+fn a_directory_that_vanishes_is_said_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = Command::new(RUN);
+    let line = "rm -r records; for i in 1 2 3 4 5; do /bin/true; done";
+    command.args(["-o", "records", "sh", "-c", line]).current_dir(dir.path());
+    let out = command.env("FASTCALLOC_LIB", library()).env("TMPDIR", dir.path()).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stderr);
+    let of_processes = said.lines().filter(|l| l.starts_with("fastcalloc: no record of process ")).count();
+    assert_eq!((out.status.code(), of_processes), (Some(0), 1), "{said}");
+    assert!(said.contains("left no record"), "{said}");
+    assert!(files(dir.path()).is_empty(), "left behind: {:?}", files(dir.path()));
+}

@@ -10,7 +10,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use fastcalloc_record::*;
 use report_support::*;
 use tempfile::TempDir;
 

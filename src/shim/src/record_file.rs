@@ -193,6 +193,16 @@ impl Scratch {
         Err(libc::EEXIST)
     }
 
+    /// Is this the first process of a run to say that it has no record? The file of that name beside the launcher's `alive` tells
+    /// the others; how many they are, the launcher says.
+    pub fn is_first(&mut self, alive: &CStr) -> bool {
+        self.path.cut(0);
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+        let named = self.path.add(alive.to_bytes()).and_then(|()| self.path.add(b".norecord"));
+        let made = named.and_then(|()| file::open(self.path.as_c()?, flags, 0o600));
+        !matches!(made, Err(libc::EEXIST))
+    }
+
     /// Says in the record who we are, with which settings.
     pub fn introduce(&mut self, record: &Record, sequence: u32, chosen: &Chosen) {
         // The path is done with: its room serves for the arguments.

@@ -38,6 +38,8 @@ pub struct Recorder {
     /// The fork that the record belongs to, counted by the allocator.
     generation: AtomicUsize,
     sampler: Sampler,
+    /// The launcher's file, if there is one.
+    alive: AtomicPtr<u8>,
     scratch: UnsafeCell<Scratch>,
 }
 
@@ -57,6 +59,7 @@ impl Recorder {
             above: AtomicU64::new(0),
             generation: AtomicUsize::new(0),
             sampler: Sampler::new(),
+            alive: AtomicPtr::new(null_mut()),
             scratch: UnsafeCell::new(Scratch::new()),
         }
     }
@@ -69,6 +72,7 @@ impl Recorder {
         self.chosen.set(settings);
         self.rest.store(pal.page_size() - HEADER, Relaxed);
         self.pattern.store(pattern.as_ptr() as *mut u8, Relaxed);
+        self.alive.store(settings.alive.map_or(null_mut(), |path| path.as_ptr() as *mut u8), Relaxed);
         self.make(pattern, None)
     }
 
@@ -255,7 +259,13 @@ impl Recorder {
                 line.add(scratch.path.as_bytes());
                 line.add(b": ");
                 line.add(reason(errno));
-                line.send();
+                // SAFETY: null, or set from a CStr that lives as long as the process.
+                let alive = unsafe {
+                    self.alive.load(Relaxed).as_ref().map(|p| CStr::from_ptr((&raw const *p).cast()))
+                };
+                if alive.is_none_or(|path| scratch.is_first(path)) {
+                    line.send();
+                }
                 false
             }
         }
