@@ -67,6 +67,28 @@ fn many_that_cannot_be_read_are_counted() {
     assert!(text(&out.stdout).contains("bad99.fcrec") && text(&out.stdout).contains("bad0.fcrec"));
 }
 
+/// A copy that somebody keeps beside the records is mentioned, whole or not; a damaged record is an error.
+#[test]
+fn damaged_copies_beside_records() {
+    let dir = two_records();
+    let good = fs::read(dir.path().join("a.fcrec")).unwrap();
+    fs::write(dir.path().join("a.fcrec~"), &good).unwrap();
+    output(&fastcalloc(dir.path(), "C", &["report", "."]));
+    for name in ["a.fcrec.bak", "b.fcrec.tmp"] {
+        fs::write(dir.path().join(name), &good[..5000]).unwrap();
+    }
+    for args in [&["report", "."][..], &["merge", "-o", "all", "."], &["check", "--max", "processes=2", "."]]
+    {
+        let out = fastcalloc(dir.path(), "C", args);
+        let stderr = text(&out.stderr);
+        assert_eq!((out.status.code(), stderr.lines().count()), (Some(0), 1), "{stderr}");
+        let said = "passed over 2 damaged files that are not named *.fcrec, the first: ./a.fcrec.bak: the record is cut";
+        assert!(stderr.contains(said), "{stderr}");
+    }
+    fs::write(dir.path().join("c.fcrec"), &good[..5000]).unwrap();
+    assert_eq!(fastcalloc(dir.path(), "C", &["report", "."]).status.code(), Some(1));
+}
+
 /// Who has files is not told how to make some.
 #[test]
 fn nothing_readable_is_not_nothing_there() {

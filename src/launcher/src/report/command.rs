@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 
-use super::draw::{plain, plural};
+use super::draw::{number, plain, plural};
 use super::output::deliver;
 use super::stats::by_bytes;
 use super::{
@@ -153,7 +153,14 @@ pub fn complete(loaded: &Loaded) -> bool {
             "{more} more could not be read; `report --format json` lists them under \"problems\""
         ));
     }
-    if loaded.processes.is_empty() && loaded.problems.iter().any(|p| !p.nothing) {
+    if let Some(first) = loaded.aside.first() {
+        let them = match loaded.aside.len() {
+            1 => format!("a damaged file that is not named *.{EXTENSION}"),
+            n => format!("{} damaged files that are not named *.{EXTENSION}, the first", number(n as u64)),
+        };
+        complain(&format!("passed over {them}: {first}"));
+    }
+    if loaded.processes.is_empty() && loaded.problems.iter().chain(&loaded.aside).any(|p| !p.nothing) {
         complain("no record could be read");
     } else if loaded.processes.is_empty() && !loaded.unbegun.is_empty() {
         let them = plural(loaded.unbegun.len() as u64, "process was", "processes were");

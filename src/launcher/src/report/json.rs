@@ -145,7 +145,7 @@ struct TopSize {
 /// # Errors
 /// Those of `out`.
 pub fn render_json(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
-    let (problems, mut resolver) = (loaded.problems.iter(), Resolver::default());
+    let (problems, mut resolver) = (loaded.problems.iter().chain(&loaded.aside), Resolver::default());
     let report = Report {
         schema: 1,
         process_count: chain::count(&loaded.processes),

@@ -53,6 +53,8 @@ pub struct Loaded {
     pub processes: Vec<Process>,
     /// What could not be read.
     pub problems: Vec<Problem>,
+    /// Damaged copies beside the records: files that begin as records or merged files do and have other names, as `x.fcrec.bak`.
+    pub aside: Vec<Problem>,
     /// Processes that were killed before their first count.
     pub unbegun: BTreeSet<Unbegun>,
 }
@@ -99,7 +101,9 @@ impl Loader {
             let merged = list(path, MERGED)?;
             merged.iter().for_each(|f| self.file(f, true));
             let (others, denied) = named_otherwise(path)?;
+            let sound = self.loaded.problems.len();
             others.iter().for_each(|f| self.file(f, true));
+            self.loaded.aside.extend(self.loaded.problems.drain(sound..));
             Ok((records.len() + merged.len() + others.len(), denied))
         });
         match read {
