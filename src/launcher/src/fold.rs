@@ -18,7 +18,8 @@ use clap::Args;
 use rustix::fs::{flock, FlockOperation};
 
 use crate::report::command::complain;
-use crate::report::load::{is_unbegun, list, unbegun, Loader, Unbegun};
+use crate::report::load::{is_unbegun, list, named_otherwise, unbegun, Loader, Unbegun};
+use crate::report::output::why;
 use crate::report::state::{held, mapped_names, settle};
 use crate::report::{merged, Process, EXTENSION, MERGED};
 
@@ -84,7 +85,15 @@ pub fn run(args: &FoldArgs) -> ExitCode {
             ExitCode::FAILURE
         }
         Err(e) => {
-            complain(&format!("cannot fold {}: {e}", args.directory.display()));
+            let reason = match args.directory.metadata() {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => "no such directory; check the name".into(),
+                Ok(meta) if !meta.is_dir() => "not a directory; give the one that holds the records".into(),
+                _ if e.kind() == io::ErrorKind::PermissionDenied => {
+                    "permission denied; fold as a user who may write there".into()
+                }
+                _ => why(&e),
+            };
+            complain(&format!("cannot fold {}: {reason}", args.directory.display()));
             ExitCode::FAILURE
         }
     }
@@ -108,6 +117,8 @@ impl Fold<'_> {
         }
         let mut files = list(self.directory, EXTENSION)?;
         files.retain(|f| f.file_name().is_some_and(self.wanted));
+        let named = named_otherwise(self.directory, self.wanted)?;
+        files.extend(named.files.into_iter().filter(|(_, merged)| !merged).map(|(path, _)| path));
         let all = files.len();
         if all < self.least {
             return Ok(Folded { folded: 0, left: all, denied: 0 });

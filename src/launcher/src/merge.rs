@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::report::command::{complain, complete};
-use crate::report::output::replace;
+use crate::report::output::{replace, why};
 use crate::report::{load_paths, merged, MERGED};
 
 /// Put records into one file, which all other commands read like the records themselves
@@ -42,7 +42,7 @@ pub fn run(args: &MergeArgs) -> ExitCode {
     match replace(&args.output, 0o600, |file| merged::write(file, &loaded)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            complain(&format!("cannot write {out}: {e}"));
+            complain(&format!("cannot write {out}: {}", why(&e)));
             ExitCode::FAILURE
         }
     }

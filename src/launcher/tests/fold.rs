@@ -107,6 +107,53 @@ fn ended_records_become_one_file() {
     assert_eq!(sum(d), (calls + 8 + more, 62));
 }
 
+/// Records are known by what they are, whatever FASTCALLOC_LOG called them; merged files and others stay.
+#[test]
+fn records_of_any_name_are_folded() {
+    let dir = TempDir::new().unwrap();
+    let d = dir.path();
+    let calls = put(d, 0, 4);
+    fs::rename(d.join("true.0.fcrec"), d.join("true.0.rec")).unwrap();
+    fs::rename(d.join("true.1.fcrec"), d.join("true.1")).unwrap();
+    fs::write(d.join("note.txt"), "FCREC").unwrap();
+    output(&fastcalloc(d, "C", &["merge", "-o", "all.old", "true.2.fcrec"]));
+    output(&fastcalloc(d, "C", &["fold", "."]));
+    assert_eq!(names(d), ["all.old", "folded.fcrecs", "note.txt"]);
+    assert_eq!(sum(d), (calls, 4));
+}
+
+/// What is in the way is said, and what to do.
+#[test]
+fn what_cannot_be_written() {
+    let dir = TempDir::new().unwrap();
+    let d = dir.path();
+    put(d, 0, 1);
+    fs::write(d.join("file"), "").unwrap();
+    let said = |args: &[&str]| {
+        let out = fastcalloc(d, "C", args);
+        assert_eq!((out.status.code(), text(&out.stderr).lines().count()), (Some(1), 1), "{out:?}");
+        text(&out.stderr).trim_end().to_owned()
+    };
+    assert_eq!(
+        said(&["fold", "absent"]),
+        "fastcalloc: cannot fold absent: no such directory; check the name"
+    );
+    assert!(said(&["fold", "file"]).ends_with("file: not a directory; give the one that holds the records"));
+    let nowhere = "fastcalloc: cannot write no/all.fcrecs: the directory is not there; make it first";
+    assert_eq!(said(&["merge", "-o", "no/all.fcrecs", "."]), nowhere);
+    assert!(said(&["merge", "-o", "file/all", "."]).contains("a part of the path is a file; choose"));
+    assert!(said(&["report", "-o", "no/report", "."]).contains("no/report: the directory is not there; make"));
+    fs::set_permissions(d, fs::Permissions::from_mode(0o555)).unwrap();
+    std::os::unix::fs::chown(d.join("true.0.fcrec"), Some(65534), None).unwrap();
+    let out = as_another_user(d, &["fold", "."]);
+    assert!(
+        text(&out.stderr).contains("cannot fold .: permission denied; fold as a user who may"),
+        "{out:?}"
+    );
+    let out = as_another_user(d, &["merge", "-o", "all", "."]);
+    assert!(text(&out.stderr).contains("permission denied; choose a place where you may write"), "{out:?}");
+}
+
 /// A record that a process has mapped stays, also one that says that it exits; so does that of a fork child.
 #[test]
 fn a_mapped_record_stays() {

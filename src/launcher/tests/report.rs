@@ -228,7 +228,7 @@ fn into_a_file() {
     let said = text(&failed.stderr);
     assert_eq!(
         said,
-        "fastcalloc: cannot write the report: absent/x: No such file or directory (os error 2)\n"
+        "fastcalloc: cannot write the report: absent/x: the directory is not there; make it first\n"
     );
     assert!(output(&to("text", "/dev/stdout")).contains("\n2 processes, "));
     let names = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name());

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 
 use super::draw::{number, plain, plural};
-use super::output::deliver;
+use super::output::{deliver, why};
 use super::stats::by_bytes;
 use super::{
     load_paths, render_html, render_json, render_jsonl, render_markdown, render_openmetrics, render_text,
@@ -181,7 +181,7 @@ pub fn written(result: io::Result<()>) -> bool {
         // Whoever reads has seen enough (`| head`).
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => true,
         Err(e) => {
-            complain(&format!("cannot write the report: {e}"));
+            complain(&format!("cannot write the report: {}", why(&e)));
             false
         }
     }

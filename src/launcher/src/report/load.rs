@@ -2,6 +2,7 @@
 //! `state`, `merged`.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek};
@@ -100,11 +101,11 @@ impl Loader {
             // After the records: what was folded in the meantime is in the merged file before its own is gone.
             let merged = list(path, MERGED)?;
             merged.iter().for_each(|f| self.file(f, true));
-            let (others, denied) = named_otherwise(path)?;
+            let others = named_otherwise(path, &|_| true)?;
             let sound = self.loaded.problems.len();
-            others.iter().for_each(|f| self.file(f, true));
+            others.files.iter().for_each(|(f, _)| self.file(f, true));
             self.loaded.aside.extend(self.loaded.problems.drain(sound..));
-            Ok((records.len() + merged.len() + others.len(), denied))
+            Ok((records.len() + merged.len() + others.files.len(), others.denied))
         });
         match read {
             Ok((0, 0)) => self.problem(path, true, "holds no record, nor a merged file".into()),
@@ -251,36 +252,50 @@ pub fn list(dir: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Records and merged files in `dir` that have other names, as those of a pattern like `%p.rec`; sorted. Not hidden ones: those
-/// are drafts. And how many files may not be looked into.
-fn named_otherwise(dir: &Path) -> io::Result<(Vec<PathBuf>, u64)> {
-    let (mut files, mut denied) = (Vec::new(), 0);
+/// Files of a directory that are known by what they begin with.
+#[derive(Default)]
+pub struct NamedOtherwise {
+    /// Records, and merged files (true); sorted.
+    pub files: Vec<(PathBuf, bool)>,
+    /// How many files may not be looked into.
+    pub denied: u64,
+}
+
+/// Records and merged files in `dir` that have other names, as those of a pattern like `%p.rec`, if they are `wanted`. Not hidden
+/// ones: those are drafts.
+///
+/// # Errors
+/// Those of reading a directory.
+pub fn named_otherwise(dir: &Path, wanted: &dyn Fn(&OsStr) -> bool) -> io::Result<NamedOtherwise> {
+    let mut found = NamedOtherwise::default();
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
         let known = path.extension().is_some_and(|e| e == EXTENSION || e == MERGED);
-        if hidden || known {
+        if hidden || known || !path.file_name().is_some_and(wanted) {
             continue;
         }
         match begins_as_record(&path) {
-            Ok(true) => files.push(path),
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => denied += 1,
-            Ok(false) | Err(_) => {}
+            Ok(Some(merged)) => found.files.push((path, merged)),
+            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => found.denied += 1,
+            Ok(None) | Err(_) => {}
         }
     }
-    files.sort();
-    Ok((files, denied))
+    found.files.sort();
+    Ok(found)
 }
 
-/// Other files than regular ones are not even opened: who waits to write into a pipe would take us for its reader.
-fn begins_as_record(path: &Path) -> io::Result<bool> {
+/// As a record, or as a merged file (true). Other files than regular ones are not even opened: who waits to write into a pipe
+/// would take us for its reader.
+fn begins_as_record(path: &Path) -> io::Result<Option<bool>> {
     if !path.metadata()?.is_file() {
-        return Ok(false);
+        return Ok(None);
     }
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let mut start = Vec::new();
     file.take(32).read_to_end(&mut start)?;
-    Ok(start.starts_with(&MAGIC) || merged::is(&start))
+    let merged = merged::is(&start);
+    Ok((merged || start.starts_with(&MAGIC)).then_some(merged))
 }
 
 /// What there is to say of files of another user.

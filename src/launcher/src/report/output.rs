@@ -20,8 +20,23 @@ pub fn deliver(path: Option<&Path>, write: impl FnOnce(&mut dyn Write) -> io::Re
         write(&mut out)?;
         return out.flush();
     }
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    let named = |error: io::Error| io::Error::other(format!("{}: {}", path.display(), why(&error)));
     replace(path, 0o644, write).map_err(named)
+}
+
+/// Why something could not be written, and what to do about it.
+#[must_use]
+pub fn why(e: &io::Error) -> String {
+    let said = match e.kind() {
+        io::ErrorKind::NotFound => "the directory is not there; make it first",
+        io::ErrorKind::PermissionDenied => "permission denied; choose a place where you may write",
+        io::ErrorKind::StorageFull => "no space is left; make room, or choose another place",
+        io::ErrorKind::QuotaExceeded => "the disk quota is used up; make room, or choose another place",
+        io::ErrorKind::ReadOnlyFilesystem => "the file system is read-only; choose another place",
+        io::ErrorKind::NotADirectory => "a part of the path is a file; choose another place",
+        _ => return e.to_string(),
+    };
+    said.into()
 }
 
 /// Replaces the file `path`, with these permissions less the umask's.
