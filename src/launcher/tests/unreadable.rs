@@ -89,6 +89,29 @@ fn damaged_copies_beside_records() {
     assert_eq!(fastcalloc(dir.path(), "C", &["report", "."]).status.code(), Some(1));
 }
 
+/// One message, whatever the command, and before what else is in the way.
+#[test]
+fn a_directory_that_is_not_there() {
+    let dir = TempDir::new().unwrap();
+    for args in
+        [&["report"][..], &["check", "--max", "peak=1"], &["top"], &["top", "--once"], &["merge", "-o", "x"]]
+    {
+        let out = fastcalloc(dir.path(), "C", &[args, &["absent"]].concat());
+        let stderr = text(&out.stderr);
+        assert_eq!((out.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
+        assert!(
+            stderr.starts_with("fastcalloc: absent: no such file or directory; check the name"),
+            "{stderr}"
+        );
+    }
+    let out = fastcalloc(dir.path(), "C", &["diff", "absent", "absent"]);
+    assert_eq!(text(&out.stderr).lines().count(), 2, "one for each");
+    let out = fastcalloc(dir.path(), "C", &["report", "."]);
+    let stderr = text(&out.stderr);
+    assert!(stderr.contains(".: holds no record") && stderr.contains("-o DIR COMMAND"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1);
+}
+
 /// Who has files is not told how to make some.
 #[test]
 fn nothing_readable_is_not_nothing_there() {

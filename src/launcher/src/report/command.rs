@@ -165,11 +165,6 @@ pub fn complete(loaded: &Loaded) -> bool {
     } else if loaded.processes.is_empty() && !loaded.unbegun.is_empty() {
         let them = plural(loaded.unbegun.len() as u64, "process was", "processes were");
         complain(&format!("nothing was counted: {them} killed before the first count"));
-    } else if loaded.processes.is_empty() {
-        complain(&format!(
-            "no record to show. Make one with `fastcalloc-run -o DIR COMMAND`, or set \
-             FASTCALLOC_LOG=DIR/%p.{EXTENSION} for a program that runs with the library; then: fastcalloc report DIR"
-        ));
     }
     !loaded.processes.is_empty()
 }

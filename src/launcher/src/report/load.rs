@@ -108,7 +108,7 @@ impl Loader {
             Ok((records.len() + merged.len() + others.files.len(), others.denied))
         });
         match read {
-            Ok((0, 0)) => self.problem(path, true, "holds no record, nor a merged file".into()),
+            Ok((0, 0)) => self.problem(path, true, format!("holds no record, nor a merged file; {MAKE}")),
             Ok((0, denied)) => {
                 let files = plural(denied, "file", "files");
                 self.problem(path, false, format!("holds no record that may be read; of {files}: {DENIED}"));
@@ -297,6 +297,9 @@ fn begins_as_record(path: &Path) -> io::Result<Option<bool>> {
     let merged = merged::is(&start);
     Ok((merged || start.starts_with(&MAGIC)).then_some(merged))
 }
+
+const MAKE: &str = "make one with `fastcalloc-run -o DIR COMMAND`, or set FASTCALLOC_LOG=DIR/%p.fcrec for a program that runs \
+                    with the library";
 
 /// What there is to say of files of another user.
 const DENIED: &str = "permission denied; records are readable by the user who made them";

@@ -54,6 +54,17 @@ pub fn run(args: &TopArgs) -> ExitCode {
     if args.once {
         return once(args, style);
     }
+    for path in &args.paths {
+        if let Err(e) = path.metadata() {
+            let why = if e.kind() == io::ErrorKind::NotFound {
+                "no such file or directory; check the name, or start the program first".into()
+            } else {
+                e.to_string()
+            };
+            complain(&format!("{}: {why}", path.display()));
+            return ExitCode::FAILURE;
+        }
+    }
     if !io::stdout().is_terminal() {
         complain("top needs a terminal; for a single picture add --once, for numbers use fastcalloc report");
         return ExitCode::from(2);
