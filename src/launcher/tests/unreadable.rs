@@ -55,16 +55,29 @@ fn what_cannot_be_read_is_named_and_the_rest_is_shown() {
 fn many_that_cannot_be_read_are_counted() {
     let dir = two_records();
     for n in 0..100 {
-        fs::write(dir.path().join(format!("bad{n}.fcrec")), "x").unwrap();
+        fs::write(dir.path().join(format!("bad{n:02}.fcrec")), "x").unwrap();
+    }
+    let good = fs::read(dir.path().join("a.fcrec")).unwrap();
+    fs::write(dir.path().join("c.fcrec"), &good[..5000]).unwrap();
+    let out = fastcalloc(dir.path(), "C", &["report", "."]);
+    let stderr = text(&out.stderr);
+    assert_eq!((out.status.code(), stderr.lines().count()), (Some(1), 2), "{stderr}");
+    assert!(
+        stderr.starts_with("fastcalloc: ./bad00.fcrec and 99 more: not a fastcalloc record; give"),
+        "{stderr}"
+    );
+    // Where each is damaged in its own way, some are named.
+    for n in 0..100 {
+        fs::write(dir.path().join(format!("bad{n:02}.fcrec")), &good[..5000 + n]).unwrap();
     }
     let out = fastcalloc(dir.path(), "C", &["report", "."]);
     let stderr = text(&out.stderr);
     assert_eq!((out.status.code(), stderr.lines().count()), (Some(1), 17), "{stderr}");
     assert!(
-        stderr.ends_with("84 more could not be read; `report --format json` lists them under \"problems\"\n")
+        stderr.ends_with(" more could not be read; `report --format json` lists them under \"problems\"\n")
     );
     let out = fastcalloc(dir.path(), "C", &["report", "--format", "json", "."]);
-    assert!(text(&out.stdout).contains("bad99.fcrec") && text(&out.stdout).contains("bad0.fcrec"));
+    assert!(text(&out.stdout).contains("bad99.fcrec") && text(&out.stdout).contains("bad00.fcrec"));
 }
 
 /// A copy that somebody keeps beside the records is mentioned, whole or not; a damaged record is an error.

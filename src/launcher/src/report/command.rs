@@ -11,7 +11,7 @@ use super::output::{deliver, why};
 use super::stats::by_bytes;
 use super::{
     load_paths, render_html, render_json, render_jsonl, render_markdown, render_openmetrics, render_text,
-    Color, Loaded, Style, EXTENSION,
+    Color, Loaded, Problem, Style, EXTENSION,
 };
 use crate::sites;
 
@@ -139,20 +139,49 @@ fn choose(loaded: &mut Loaded, wanted: &str) -> Result<(), String> {
     Err(format!("no process matches --process {wanted}; there are {}{more}", names.join(", ")))
 }
 
-/// Problems that are told one by one: thousands would hide the rest.
+/// Lines about problems: thousands would hide the rest.
 const FIRST: usize = 16;
+/// So many of the same kind are named one by one.
+const NAMED: usize = 3;
 
-/// Says on stderr what could not be read, and whether there is anything at all to go on with.
-pub fn complete(loaded: &Loaded) -> bool {
-    for problem in loaded.problems.iter().take(FIRST) {
-        complain(&problem.to_string());
+/// A line for each problem; of many of the same kind the first is named, and how many there are.
+#[must_use]
+pub fn told(problems: &[Problem]) -> Vec<String> {
+    let mut kinds: Vec<(&str, Vec<&Problem>)> = Vec::new();
+    for problem in problems {
+        match kinds.iter().position(|(reason, _)| *reason == problem.reason) {
+            Some(at) => kinds[at].1.push(problem),
+            // Where all are different, looking for the same would take long.
+            None if kinds.len() > FIRST => break,
+            None => kinds.push((&problem.reason, vec![problem])),
+        }
     }
-    let more = loaded.problems.len().saturating_sub(FIRST);
-    if more > 0 {
-        complain(&format!(
+    let mut said = 0;
+    let mut lines = Vec::new();
+    for (reason, of_kind) in kinds {
+        if lines.len() >= FIRST {
+            break;
+        }
+        if of_kind.len() > NAMED {
+            let more = number(of_kind.len() as u64 - 1);
+            lines.push(format!("{} and {more} more: {reason}", of_kind[0].path.display()));
+        } else {
+            lines.extend(of_kind.iter().map(ToString::to_string));
+        }
+        said += of_kind.len();
+    }
+    if let Some(more) = problems.len().checked_sub(said).filter(|n| *n != 0) {
+        let more = number(more as u64);
+        lines.push(format!(
             "{more} more could not be read; `report --format json` lists them under \"problems\""
         ));
     }
+    lines
+}
+
+/// Says on stderr what could not be read, and whether there is anything at all to go on with.
+pub fn complete(loaded: &Loaded) -> bool {
+    told(&loaded.problems).iter().for_each(|line| complain(line));
     if let Some(first) = loaded.aside.first() {
         let them = match loaded.aside.len() {
             1 => format!("a damaged file that is not named *.{EXTENSION}"),

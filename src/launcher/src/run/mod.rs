@@ -26,6 +26,7 @@ pub mod why;
 use std::ffi::OsString;
 use std::io::Error;
 
+use crate::report::command::told;
 use crate::report::{load_paths, merged, render_text, Loaded, Style};
 use crate::sites::render_sites;
 use aside::Aside;
@@ -190,9 +191,7 @@ fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake) -> String {
     }
     if cli.stats && !records.is_empty() {
         let loaded = load_paths(&records);
-        for problem in &loaded.problems {
-            line(&problem.to_string());
-        }
+        told(&loaded.problems).iter().for_each(|said| line(said));
         if !loaded.processes.is_empty() {
             words.push_str(&histogram(&loaded, cli.sites.is_some()));
         }
