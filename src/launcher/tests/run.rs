@@ -116,15 +116,32 @@ fn a_forgotten_directory() {
         run.command.current_dir(dir.path());
         run.run()
     };
-    run("sh").one_line(
-        126,
-        &["chmod +x", "sh was taken for the directory of -o: ", "fastcalloc-run -o DIR sh ./script.sh?"],
-    );
+    run("sh").one_line(125, &["sh is a program: write fastcalloc-run -o DIR sh ./script.sh (for", "-o ./sh"]);
     run("records").one_line(126, &["chmod +x"]);
     assert!(!dir.path().join("sh").exists() && !dir.path().join("records").exists());
     fs::create_dir(dir.path().join("there")).unwrap();
     run("there").one_line(126, &["chmod +x"]);
     assert!(dir.path().join("there").exists());
+    for (args, corrected) in [
+        (&["-o", "ls", "-la"][..], "-o takes the directory for the records, and ls is a program: write fastcalloc-run -o DIR ls -la ("),
+        (&["--retain", "1M", "-q", "--output", "true"], "write fastcalloc-run --retain 1M -q --output DIR true ("),
+        (&["-o", "/bin/ls"], "write fastcalloc-run -o DIR /bin/ls"),
+        (&["-o", "records"], "there is no COMMAND: -o took records for the directory"),
+    ] {
+        launch(args).run().one_line(125, &[corrected]);
+    }
+    // What is meant for a directory, or stands in the command, is left alone.
+    fs::create_dir(dir.path().join("true")).unwrap();
+    for args in [
+        &["-o", "true", "/bin/true"][..],
+        &["-o", "./ls", "/bin/true"],
+        &["/bin/echo", "-o", "ls"],
+        &["--", "/bin/true"],
+    ] {
+        let mut run = launch(args);
+        run.command.current_dir(dir.path());
+        assert!(run.run().status.success(), "{args:?}");
+    }
 }
 
 #[test]

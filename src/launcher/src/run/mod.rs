@@ -7,6 +7,7 @@
 pub mod aside;
 pub mod child;
 pub mod cli;
+pub mod forgotten;
 pub mod handshake;
 pub mod inspect;
 pub mod locate;
@@ -32,6 +33,7 @@ use crate::sites::render_sites;
 use aside::Aside;
 use child::{Command, End, Failure};
 use cli::Cli;
+use forgotten::forgotten;
 use handshake::{Handshake, ALIVE};
 use output::Output;
 use plan::{Plan, LOG};
@@ -49,6 +51,10 @@ pub const NOT_FOUND: i32 = 127;
 /// Runs the command line `args` (its first word is the launcher's name) and returns the exit status. Does not return
 /// if the program died of a signal, or took the launcher's place.
 pub fn main(args: Vec<OsString>) -> i32 {
+    if let Some(message) = forgotten(&args) {
+        say(&message);
+        return FAILED;
+    }
     let cli = match Cli::understand(args) {
         // What nobody keeps must be shown.
         Ok(cli) => Cli { stats: cli.stats || (cli.sites.is_some() && cli.output.is_none()), ..cli },

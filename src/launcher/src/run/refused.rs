@@ -10,7 +10,7 @@ use super::cli::Cli;
 use super::inspect::Image;
 use super::plan::Plan;
 use super::say::{quote, say};
-use super::target::{find, look};
+use super::target::look;
 use super::{NOT_EXECUTABLE, NOT_FOUND};
 
 /// Says why the program did not start, and gives the exit status.
@@ -26,7 +26,7 @@ pub fn refused(error: &Error, cli: &Cli, plan: &Plan) -> i32 {
         }
         _ => error.to_string(),
     };
-    say(&format!("cannot run {}: {detail}{}", quote(command), mistaken_output(cli)));
+    say(&format!("cannot run {}: {detail}", quote(command)));
     if let Some(output) = &plan.output {
         output.undo();
     }
@@ -68,18 +68,4 @@ fn denied(file: &Path, error: &Error, plan: &Plan) -> String {
         );
     }
     format!("{error}: it is executable, but not by this user or not on this file system (noexec)")
-}
-
-/// `fastcalloc-run -o python3 script.py` takes python3 for the directory: says so.
-fn mistaken_output(cli: &Cli) -> String {
-    let path = std::env::var_os("PATH");
-    let program = |word: &&OsStr| find(word, path.as_deref()).is_ok();
-    match cli.output.as_deref().filter(program) {
-        Some(output) => {
-            let words: Vec<String> = cli.command.iter().map(quote).collect();
-            let (output, words) = (quote(output), words.join(" "));
-            format!("; {output} was taken for the directory of -o: did you mean fastcalloc-run -o DIR {output} {words}?")
-        }
-        None => String::new(),
-    }
 }
