@@ -148,6 +148,9 @@ fn a_forgotten_directory() {
 fn mistakes_on_the_command_line_are_125() {
     for (options, words) in [
         (&["--threshold", "lots"][..], &["--threshold", "128K"][..]),
+        (&["--threshold", "-5"], &["'-5'", "--threshold", "as in 128K"]),
+        (&["--retain", "-1M"], &["'-1M'", "--retain", "as in 128K"]),
+        (&["-o", ""], &["-o ''", "-o records"]),
         (&["--retain=64Q"], &["--retain", "64Q"]),
         (&["--bogus"], &["--bogus"]),
         (&["-q", "-v"], &["cannot be used"]),

@@ -42,11 +42,11 @@ pub struct Cli {
     pub sites: Option<u64>,
 
     /// Serve large callocs from SIZE bytes on (as 128K, 64M, 2G)
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub threshold: Option<u64>,
 
     /// Retain at most SIZE bytes of dirty memory for reuse; 0 retains none
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub retain: Option<u64>,
 
     /// Load the library but leave every call to the allocator below (for comparison)

@@ -52,9 +52,13 @@ impl Output {
     /// A sentence that names the path and the remedy.
     pub fn parse(given: &OsStr) -> Result<Output, String> {
         let fail = |what: &str| Err(format!("output path {}: {what}", show(given)));
+        if given.is_empty() {
+            return Err(
+                "-o '' is empty: give a directory, as in -o records, or a pattern with %p or %e".into()
+            );
+        }
         let path = match std::path::absolute(given) {
             Ok(path) => path,
-            Err(e) if given.is_empty() => return fail(&e.to_string()),
             Err(e) => return fail(&format!("{e}; give an absolute path")),
         };
         let Some((directory, last)) = path.parent().zip(path.file_name()) else {
