@@ -64,9 +64,11 @@ fn live_in_a_terminal() {
     std::thread::sleep(Duration::from_millis(2500));
     let screen = tmux.see("calloc by size");
     assert!(screen.contains("1 process") && !screen.contains("typed"), "{screen}");
+    assert!(screen.contains("keys go to the program: Ctrl-C"), "{screen}");
     tmux.run(&["send-keys", "C-d"]);
     let screen = tmux.see("status 0");
     assert!(!screen.contains("by size"), "the screen was not given back:\n{screen}");
+    assert!(screen.contains("fastcalloc-run: 1 process, "), "{screen}");
     assert_eq!(std::fs::read_to_string(dir.path().join("out")).unwrap(), "typed\n");
     assert_eq!(std::fs::read_to_string(dir.path().join("err")).unwrap(), "");
 

@@ -5,7 +5,7 @@
 //! happens to them reaches the program. They have the launcher's blocked signals, so a terminal's keys don't end them.
 
 use std::fs::{File, Permissions};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -153,6 +153,14 @@ fn view(output: &Output) {
         if drawn.is_err() || matches!(arrived, Some(libc::SIGTERM | libc::SIGHUP)) {
             return;
         }
+    }
+}
+
+/// Says on the terminal, where the picture was, what there is to remember of it. Its stderr goes elsewhere.
+pub fn sum_up(line: &str) {
+    let Ok(mut tty) = terminal() else { return };
+    if rustix::termios::tcgetpgrp(&tty).is_ok_and(|group| group == rustix::process::getpgrp()) {
+        let _ = writeln!(tty, "fastcalloc-run: {line}");
     }
 }
 

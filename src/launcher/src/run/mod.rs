@@ -28,7 +28,7 @@ use std::ffi::OsString;
 use std::io::Error;
 
 use crate::report::command::told;
-use crate::report::{load_paths, merged, render_text, Loaded, Style};
+use crate::report::{headline, load_paths, merged, render_text, Loaded, Style};
 use crate::sites::render_sites;
 use aside::Aside;
 use child::{Command, End, Failure};
@@ -195,12 +195,16 @@ fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake) -> String {
         let least = count - kept;
         line(&format!("at least {least} process(es) left no record: the library came alive {count} time(s), records: {kept}"));
     }
-    if cli.stats && !records.is_empty() {
-        let loaded = load_paths(&records);
+    let loaded = if cli.stats || cli.live { load_paths(&records) } else { Loaded::default() };
+    let something = !loaded.processes.is_empty();
+    if cli.live && something {
+        aside::sum_up(&headline(&loaded, &loaded.total()));
+    }
+    if cli.stats {
         told(&loaded.problems).iter().for_each(|said| line(said));
-        if !loaded.processes.is_empty() {
-            words.push_str(&histogram(&loaded, cli.sites.is_some()));
-        }
+    }
+    if cli.stats && something {
+        words.push_str(&histogram(&loaded, cli.sites.is_some()));
     }
     words
 }

@@ -13,6 +13,8 @@ use super::view::{draw, View};
 use super::watch::Watch;
 use crate::report::Style;
 
+const KEYS: &str = "keys go to the program: Ctrl-C interrupts it, Ctrl-Z stops it";
+
 /// A terminal's second screen, which it leaves when the value goes.
 pub struct Screen {
     tty: File,
@@ -24,7 +26,7 @@ pub struct Screen {
 impl Screen {
     /// Nothing is drawn yet.
     pub fn new(tty: File) -> Screen {
-        let view = View::without_keys(Style::of(&tty));
+        let view = View::with_keys(Style::of(&tty), KEYS);
         Screen { tty, watch: Watch::new(Vec::new()), view, shown: false }
     }
 

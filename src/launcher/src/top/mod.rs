@@ -126,7 +126,7 @@ fn once(args: &TopArgs, style: Style) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let whole = loaded.problems.is_empty();
-    let mut view = View::without_keys(style);
+    let mut view = View::with_keys(style, "");
     view.update(loaded, Instant::now());
     let picture = |out: &mut dyn Write| -> io::Result<()> {
         let Ok(mut terminal) = Terminal::new(TestBackend::new(100, 40));

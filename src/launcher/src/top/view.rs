@@ -17,6 +17,9 @@ use crate::report::{headline, Loaded, Style};
 /// One process of the list.
 type Name = (u64, u32, u64);
 
+/// Which keys there are.
+const KEYS: &str = "q quit   Tab, 1-4 kind   c by calls   b by bytes";
+
 /// The state of the screen.
 pub struct View {
     style: Style,
@@ -26,7 +29,8 @@ pub struct View {
     pub kind: usize,
     /// Whether processes with the most calls come first.
     pub by_calls: bool,
-    keys: bool,
+    /// The line at the bottom.
+    keys: &'static str,
     at: Option<Instant>,
     rates: Rates,
 }
@@ -49,15 +53,15 @@ impl View {
             total: Counts::default(),
             kind: Kind::Calloc as usize,
             by_calls: false,
-            keys: true,
+            keys: KEYS,
             at: None,
             rates: Rates::default(),
         }
     }
 
-    /// One for a terminal whose keys are another program's.
-    pub fn without_keys(style: Style) -> Self {
-        View { keys: false, ..View::new(style) }
+    /// One with another line about keys.
+    pub fn with_keys(style: Style, keys: &'static str) -> Self {
+        View { keys, ..View::new(style) }
     }
 
     /// Takes a new reading, of the moment `now`.
@@ -110,7 +114,7 @@ pub fn draw(frame: &mut Frame<'_>, view: &View) {
         Constraint::Length(1),
     ])
     .areas(frame.area());
-    let title = if view.loaded.processes.is_empty() && !view.keys {
+    let title = if view.loaded.processes.is_empty() && view.keys != KEYS {
         "no record yet".into()
     } else if view.loaded.processes.is_empty() {
         "no record yet; start a program with fastcalloc-run -o DIR".into()
@@ -121,8 +125,7 @@ pub fn draw(frame: &mut Frame<'_>, view: &View) {
     show(frame, kinds, kinds_lines(view));
     show(frame, sizes, size_lines(view, usize::from(sizes.width), usize::from(sizes.height)));
     show(frame, processes, process_lines(view, usize::from(processes.width), usize::from(processes.height)));
-    let help = if view.keys { "q quit   Tab, 1-4 kind   c by calls   b by bytes" } else { "" };
-    show(frame, keys, vec![Line::styled(help, Look::new().add_modifier(Modifier::DIM))]);
+    show(frame, keys, vec![Line::styled(view.keys, Look::new().add_modifier(Modifier::DIM))]);
 }
 
 fn show(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'static>>) {
