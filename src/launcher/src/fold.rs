@@ -18,6 +18,7 @@ use clap::Args;
 use rustix::fs::{flock, FlockOperation};
 
 use crate::report::command::complain;
+use crate::report::draw::{number, plural};
 use crate::report::load::{is_unbegun, list, named_otherwise, unbegun, Loader, Unbegun};
 use crate::report::output::why;
 use crate::report::state::{held, mapped_names, settle};
@@ -71,16 +72,22 @@ pub fn run(args: &FoldArgs) -> ExitCode {
         Ok(Folded { left: 0, .. }) => ExitCode::SUCCESS,
         Ok(Folded { folded, left, denied }) => {
             if left > denied {
-                complain(&format!(
-                    "{folded} records folded; {} stay as they are: their processes run, or they are damaged, or nobody can tell",
-                    left - denied
-                ));
+                let done = plural(folded as u64, "record", "records");
+                let left = match left - denied {
+                    1 => "1 stays as it is: its process runs, or it is damaged, or nobody can tell".into(),
+                    n => format!(
+                        "{} stay as they are: their processes run, or they are damaged, or nobody can tell",
+                        number(n as u64)
+                    ),
+                };
+                complain(&format!("{done} folded; {left}"));
             }
             if denied == 0 {
                 return ExitCode::SUCCESS;
             }
             complain(&format!(
-                "{denied} records could not be read: permission denied; fold them as the user who made them"
+                "{} could not be read: permission denied; fold as the user who made such records",
+                plural(denied as u64, "record", "records")
             ));
             ExitCode::FAILURE
         }

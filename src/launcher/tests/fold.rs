@@ -63,8 +63,8 @@ fn records_of_another_user() {
     let out = as_another_user(d, &["fold", "."]);
     assert_eq!(out.status.code(), Some(1));
     let lines: Vec<_> = text(&out.stderr).lines().collect();
-    assert!(lines[0].starts_with("fastcalloc: 0 records folded; 1 stay as they are: "), "{lines:?}");
-    let denied = "2 records could not be read: permission denied; fold them as the user who made them";
+    assert!(lines[0].starts_with("fastcalloc: 0 records folded; 1 stays as it is: "), "{lines:?}");
+    let denied = "2 records could not be read: permission denied; fold as the user who made such records";
     assert_eq!(lines[1..], [format!("fastcalloc: {denied}")]);
     assert_eq!(names(d), ["true.0.fcrec", "true.1.fcrec", "true.2.fcrec"]);
     fs::remove_file(d.join("true.2.fcrec")).unwrap();

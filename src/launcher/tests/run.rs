@@ -347,7 +347,7 @@ fn no_temporary_directory_is_no_reason_not_to_run() {
     // /tmp takes its place.
     let run = |options: &[&str]| with(options, &tools().prog, &["exit", "4"]).env("TMPDIR", "/proc/no/dir");
     run(&[]).run().silent(4);
-    assert!(run(&["-v"]).run().stderr.contains("came alive 1 time(s)"));
+    assert!(run(&["-v"]).run().stderr.contains("came alive 1 time\n"));
     run(&[]).env("TMPDIR", "").run().silent(4);
 }
 

@@ -194,7 +194,7 @@ fn records_are_kept_and_never_overwritten() {
     run(&["-q"]).run().silent(0);
     assert_eq!(files(), 6);
     let outcome = run(&[]).env("FAKE_RECORD", "").run();
-    outcome.one_line(0, &["at least 3 process(es) left no record"]);
+    outcome.one_line(0, &["at least 3 processes left no record"]);
     assert_eq!(files(), 6);
     let pattern = dir.path().join("%e-%p.x");
     launch(&[OsStr::new("-o"), pattern.as_os_str(), tools().prog.as_os_str()]).run().silent(0);
@@ -247,7 +247,7 @@ fn statistics_survive_the_program() {
     launch(&["--stats", prog])
         .env("FAKE_RECORD", "")
         .run()
-        .one_line(0, &["at least 1 process(es) left no record"]);
+        .one_line(0, &["at least 1 process left no record"]);
 }
 
 #[test]
@@ -270,6 +270,6 @@ fn another_user_can_check_in() {
     mode(run.tmp.path(), 0o755);
     let outcome = run.run();
     assert_eq!(outcome.status.code(), Some(0), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("came alive 2 time(s)"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("came alive 2 times"), "{}", outcome.stderr);
     assert!(!outcome.stderr.contains("no record"), "{}", outcome.stderr);
 }

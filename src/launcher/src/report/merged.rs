@@ -11,6 +11,7 @@ use record::{Counts, Ended, LargeCounts, Sum, TopSize, TopSizes};
 use serde::{Deserialize, Serialize};
 
 use super::callers::{Stacks, Thread};
+use super::draw::plural;
 use super::load::{Loaded, Unbegun};
 use super::process::{Life, Process};
 
@@ -219,7 +220,10 @@ pub fn read(
             let damage = if text.len() as u64 == MAX_LINE {
                 format!("line {number} is too long for a record; get an undamaged copy")
             } else {
-                format!("the merged file is cut short: {records} records were whole; copy it again, the whole of it")
+                format!(
+                    "the merged file is cut short after {}; copy it again, the whole of it",
+                    plural(records, "record", "records")
+                )
             };
             return Ok(Err(damage));
         }
@@ -238,8 +242,8 @@ pub fn read(
             return Ok(match serde_json::from_slice::<Tail>(&text) {
                 Ok(tail) if tail.records == records => Ok(unbegun),
                 Ok(tail) => Err(format!(
-                    "the merged file has {records} of {} records; get an undamaged copy",
-                    tail.records
+                    "the merged file has {records} of {}; get an undamaged copy",
+                    plural(tail.records, "record", "records")
                 )),
                 Err(e) => Err(damaged(e)),
             });

@@ -28,6 +28,7 @@ use std::ffi::OsString;
 use std::io::Error;
 
 use crate::report::command::told;
+use crate::report::draw::{number, plural};
 use crate::report::{headline, load_paths, merged, render_text, Loaded, Style};
 use crate::sites::render_sites;
 use aside::Aside;
@@ -183,17 +184,18 @@ fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake) -> String {
     }
     if cli.verbose {
         match &alive {
-            Ok(count) => line(&format!("the library came alive {count} time(s)")),
+            Ok(count) => line(&format!("the library came alive {}", plural(*count, "time", "times"))),
             Err(error) => line(&format!("cannot tell whether the library came alive: {error}")),
         }
         if let Some(output) = plan.output.as_ref().filter(|_| cli.output.is_some()) {
-            line(&format!("{} record(s) in {}", kept, show(output.place())));
+            line(&format!("{} in {}", plural(kept, "record", "records"), show(output.place())));
         }
     }
     let count = alive.unwrap_or(0);
     if count > kept && plan.output.is_some() && (cli.stats || !cli.quiet) {
-        let least = count - kept;
-        line(&format!("at least {least} process(es) left no record: the library came alive {count} time(s), records: {kept}"));
+        let least = plural(count - kept, "process", "processes");
+        let (alive, kept) = (plural(count, "time", "times"), number(kept));
+        line(&format!("at least {least} left no record: the library came alive {alive}, records: {kept}"));
     }
     let loaded = if cli.stats || cli.live { load_paths(&records) } else { Loaded::default() };
     let something = !loaded.processes.is_empty();
