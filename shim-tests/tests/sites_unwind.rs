@@ -170,6 +170,7 @@ fn where_from_in_one_command() {
     let said = String::from_utf8(out.stderr).expect("UTF-8");
     let (_, sites) = said.split_once("where large callocs came from").expect(&said);
     let mut lines = sites.lines().map(str::trim);
+    assert!(sites.contains("  inner  sites.py, by default_calloc\n"), "{sites}");
     for line in [
         "from  array_zeros",
         "from  inner  sites.py",

@@ -83,7 +83,7 @@ fn names_and_lines() {
     let (_, sites) = text.split_once("where large callocs came from").unwrap();
     for line in [
         "10 calls sampled, one in 2; the figures are estimates",
-        "40.1 MiB  77.8%          14  inlined  called.c:3",
+        "40.1 MiB  77.8%          14  run  job.py, by inlined  called.c:3",
         "from  called  called.c:6",
         "from  run  job.py",
         "of Python functions the file is known, not the line",
@@ -166,6 +166,7 @@ fn callers_in_python_are_not_lost_among_those_in_c() {
     let text = output(&out);
     let mut from: Vec<_> = text.lines().filter_map(|l| l.trim_start().strip_prefix("from  ")).collect();
     let outer = from.split_off(3);
+    assert!(text.contains("1  f0  job.py, by inlined  called.c:3\n"), "{text}");
     assert_eq!(from, ["called  called.c:6", "inlined  called.c:3", "called  called.c:6"]);
     assert_eq!(outer, (0..6).map(|i| format!("f{i}  job.py")).collect::<Vec<_>>(), "{text}");
     assert!(text.contains("only Python functions are shown"));

@@ -36,19 +36,25 @@ pub fn render_sites(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::
     let sites = p.by_place();
     for (program, places, sum) in sites.iter().take(TOP) {
         let mut places = places.iter();
-        let first = places.next().map_or_else(|| "?".into(), |place| named(place, style, 33));
+        let innermost = places.next().map_or_else(|| "?".into(), |place| name(place));
+        // What a Python programmer looks for stands behind ten functions of the interpreter and its modules.
+        let first = match places.clone().find(|place| place.python) {
+            Some(python) => format!("{}, by {innermost}", name(python)),
+            None => innermost,
+        };
+        let first = cut(&first, style);
         let share = percent(sum.bytes, total.bytes);
         writeln!(out, "{:>12}{share:>7}{:>12}  {first}", bytes(sum.bytes), number(sum.count))?;
         let (native, python): (Vec<&Place>, Vec<&Place>) = places.partition(|place| !place.python);
         for callers in [native, python] {
             for place in callers.iter().take(CALLERS) {
-                writeln!(out, "{:>31}  {}", "from", named(place, style, 33))?;
+                writeln!(out, "{:>31}  {}", "from", cut(&name(place), style))?;
             }
             if let Some(more) = callers.len().checked_sub(CALLERS).filter(|n| *n != 0) {
                 writeln!(out, "{:>31}  {more} more", "from")?;
             }
         }
-        writeln!(out, "{:>31}  {}", "in", plain(program, style.cut.saturating_sub(33), style.unicode))?;
+        writeln!(out, "{:>31}  {}", "in", cut(program, style))?;
     }
     if let Some(more) = sites.len().checked_sub(TOP).filter(|n| *n != 0) {
         writeln!(out, "{:>31}  more", number(more as u64))?;
@@ -96,7 +102,7 @@ fn notes(out: &mut dyn Write, p: &Profile, style: &Style) -> io::Result<()> {
 }
 
 /// Function, source file and line.
-fn named(place: &Place, style: &Style, column: usize) -> String {
+fn name(place: &Place) -> String {
     let mut text = place.function.clone();
     if let Some(file) = &place.file {
         let file = file.rsplit('/').next().unwrap_or(file);
@@ -105,7 +111,12 @@ fn named(place: &Place, style: &Style, column: usize) -> String {
             None => format!("  {file}"),
         });
     }
-    plain(&text, style.cut.saturating_sub(column).max(20), style.unicode)
+    text
+}
+
+/// As the last column has room.
+fn cut(text: &str, style: &Style) -> String {
+    plain(text, style.cut.saturating_sub(33).max(20), style.unicode)
 }
 
 /// Says that there is something to see in these files, if there is. `process` is the choice of `--process`.
