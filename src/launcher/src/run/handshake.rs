@@ -1,13 +1,14 @@
 //! How the launcher learns whether the library came alive: each process in which it starts appends one byte to a file
 //! that only this run knows. Where there is no room for a byte (a full disk, a limit on file size) it changes the time of
-//! the file instead. Depends on tempfile.
+//! the file instead. Depends on tempfile and [`leftover`].
 
-use std::fs::{set_permissions, Permissions};
+use std::fs::{set_permissions, File, Permissions};
 use std::io::{Error, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::leftover;
 use tempfile::{Builder, TempDir, TempPath};
 
 /// The variable that tells the shim the file.
@@ -30,6 +31,8 @@ pub struct Handshake {
     records: Option<TempDir>,
     directory: TempDir,
     shared: bool,
+    /// Says to others that the directory is in use.
+    _lock: Option<File>,
 }
 
 impl Handshake {
@@ -59,7 +62,7 @@ impl Handshake {
         let shared = rustix::process::geteuid().is_root();
         let private = Permissions::from_mode(0o700);
         let directory =
-            Builder::new().prefix("fastcalloc-run.").permissions(private.clone()).tempdir_in(parent)?;
+            Builder::new().prefix(leftover::PREFIX).permissions(private.clone()).tempdir_in(parent)?;
         // Again, and not by umask, which belongs to the program and may take away our own rights.
         set_permissions(&directory, private)?;
         let file = Builder::new().prefix("alive.").rand_bytes(16).tempfile_in(&directory)?;
@@ -71,7 +74,15 @@ impl Handshake {
         if shared {
             set_permissions(&directory, Permissions::from_mode(0o711))?;
         }
-        Ok(Handshake { alive, untouched, records: None, directory, shared })
+        let _lock = leftover::lock(directory.path()).ok();
+        Ok(Handshake { alive, untouched, records: None, directory, shared, _lock })
+    }
+
+    /// Removes what launchers that were killed left beside our directory.
+    pub fn tidy(&self) {
+        if let Some(parent) = self.directory.path().parent() {
+            leftover::tidy(parent);
+        }
     }
 
     /// The file for [`ALIVE`]. Absolute.

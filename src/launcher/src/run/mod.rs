@@ -10,6 +10,7 @@ pub mod cli;
 pub mod forgotten;
 pub mod handshake;
 pub mod inspect;
+pub mod leftover;
 pub mod locate;
 pub mod mac;
 pub mod macho;
@@ -105,6 +106,7 @@ fn run(cli: &Cli, mut plan: Plan) -> Result<i32, String> {
 
     let end = match command.spawn(&inherited) {
         Ok(child) => {
+            handshake.tidy();
             let mut aside = Aside::new(plan.output.as_ref(), cli.live);
             let end = child::wait(child, &mut aside);
             aside.end(cli.output.is_some());
