@@ -140,6 +140,29 @@ fn small_blocks() {
     }
 }
 
+/// Who keeps to no habit is served as by the next allocator, at worst: 1.0 to 1.25 were measured, of 2 to 14 before such classes were
+/// left to it. The rest is left to noise; half of these programs is learning.
+#[test]
+fn who_has_no_habit() {
+    for (kib, what, held) in [
+        ("132", "half", "5"),
+        ("200", "resized", "1"),
+        ("400", "places", "1"),
+        ("400", "places", "32"),
+        ("400", "half", "5"),
+        ("500", "read", "1"),
+        ("800", "read", "5"),
+        ("1000", "some", "5"),
+        ("2000", "read", "1"),
+        ("2000", "places", "5"),
+    ] {
+        let run = Run::new(c_program("no_habit", &[])).args([kib, what, held]);
+        let named = format!("{kib} KiB {what}, {held} held");
+        let found = ratio(&named, 5, || figure(&run.plain()), || figure(&run.injected()));
+        assert!(found <= 1.5, "{named}: {found}");
+    }
+}
+
 /// NumPy advises its larger arrays to use huge pages, which sets them apart from other blocks.
 #[test]
 fn arrays_of_numpy() {

@@ -1,0 +1,45 @@
+/* Blocks of one size whose callers keep to no habit. usage: no_habit KIB places|half|some|read|resized HELD
+   places: 8 pages anywhere are written; half: the same of every other block, at random; some: one block in eight is written in full,
+   of the others 8 pages; read: all is read; resized: 8 pages are written, then the block grows by half.
+   Prints nanoseconds a block, once it has gone on for a while. */
+#include "check.h"
+#include <time.h>
+
+static unsigned seed = 1;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void places(unsigned char *p, size_t n) {
+    for (int k = 0; k < 8; k++) memset(p + (size_t)rand_r(&seed) % (n / 4096) * 4096, 1, 64);
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 4);
+    size_t n = strtoul(argv[1], 0, 10) << 10, held = strtoul(argv[3], 0, 10);
+    const char *what = argv[2];
+    static unsigned char *blocks[64];
+    CHECK(held > 0 && held <= 64);
+    int count = (int)(((size_t)6 << 30) / n) + 2000, warm = count / 4;
+    double began = 0;
+    for (int i = 0; i < count; i++) {
+        if (i == warm) began = now();
+        unsigned char *p = calloc(1, n);
+        CHECK(p && !p[0] && !p[n / 2] && !p[n - 1]);
+        if (!strcmp(what, "read")) {
+            for (size_t at = 0; at < n; at += 4096) CHECK(!((volatile unsigned char *)p)[at]);
+        } else if (!strcmp(what, "some") && rand_r(&seed) % 8 == 0) {
+            memset(p, 1, n);
+        } else if (strcmp(what, "half") || rand_r(&seed) % 2) {
+            places(p, n);
+        }
+        if (!strcmp(what, "resized")) CHECK((p = realloc(p, n + n / 2)));
+        free(blocks[i % (int)held]);
+        blocks[i % (int)held] = p;
+    }
+    printf("%.1f\n", (now() - began) / (count - warm));
+    return 0;
+}
