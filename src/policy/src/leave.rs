@@ -14,8 +14,9 @@ use crate::request;
 use crate::reuse::STEADY;
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 
-/// Longer ones are never left: they leave the processor's cache, where to clear them takes longer than is reckoned with.
-const LONGEST: usize = 4 << 20;
+/// Longer ones are never left: they leave the processor's cache, where to clear them takes longer than is reckoned with, and
+/// while one allocator takes over from the other both hold memory for them.
+const LONGEST: usize = 2 << 20;
 /// Classes of blocks up to [`LONGEST`], of pages of 4 KiB.
 pub(crate) const CLASSES: usize = 44;
 /// Blocks of a class that are audited together: two rounds of a batch.
