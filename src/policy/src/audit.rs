@@ -147,7 +147,9 @@ impl<P: Pal> LargeAllocator<P> {
         }
         audit.blocks.store(0, Relaxed);
         audit.cost.store(0, Relaxed);
-        let times = if dear { (cost / (there * u64::from(blocks))).max(1) } else { 0 };
+        // A division could panic, for all that the compiler knows.
+        let times =
+            cost.checked_div(there * u64::from(blocks)).filter(|_| dear).map_or(0, |times| times.max(1));
         self.judge(class, pages, Some(u32::try_from(times).unwrap_or(u32::MAX)))
     }
 }
