@@ -7,10 +7,11 @@
 use pal::Pal;
 
 use crate::large::{Given, LargeAllocator, Moved};
-use crate::leave::{CLASSES, LONG, RUN};
+use crate::leave::{CLASSES, LONG};
 use crate::ownership::{Shape, Slot};
 use crate::request::{self, HEADER};
 use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::turn::RUN;
 
 /// What it costs the next allocator to serve 4 KiB of blocks of up to [`NEAR`] bytes, and of longer ones, in nanoseconds: to clear
 /// them in the processor's cache. Measured with glibc 2.36: 26 for blocks of 128 KiB to 1 MiB, 34 for 4 MiB.
@@ -79,7 +80,7 @@ impl<P: Pal> LargeAllocator<P> {
         if !unsafe { self.free_found(slot, chunk, Shape { audited: false, ..shape }) } {
             return false;
         }
-        self.came_back(shape.usable, self.pal.nanoseconds().wrapping_sub(began), has);
+        self.came_back(shape.usable, began, has);
         true
     }
 
@@ -101,12 +102,13 @@ impl<P: Pal> LargeAllocator<P> {
         slot.write(shape);
         // SAFETY: the caller's promise is the one asked for.
         let moved = unsafe { self.realloc_found(slot, chunk, shape, pages) };
-        self.came_back(shape.usable, self.pal.nanoseconds().wrapping_sub(began), has);
+        self.came_back(shape.usable, began, has);
         moved
     }
 
-    /// A block that was followed came back, or is another one now.
-    fn came_back(&self, pages: u32, took: u64, has: u64) {
+    /// A block that was followed came back, or is another one now: that `began` then, and it has so many pages.
+    fn came_back(&self, pages: u32, began: u64, has: u64) {
+        let took = self.pal.nanoseconds().wrapping_sub(began);
         let (class, there) = (request::class(pages as usize), there(self.bytes(pages)));
         self.charge(class, took.min(there * OUTLIER).wrapping_add(has * FAULT));
         if self.count(class, pages, there) {

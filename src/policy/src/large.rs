@@ -200,11 +200,9 @@ impl<P: Pal> LargeAllocator<P> {
         if bytes < threshold {
             return Moved::Small((self.bytes(shape.usable) - HEADER).min(bytes));
         }
-        let Some(need) = request::block_len(bytes, self.pal.page_size()) else { return Moved::Refused };
-        let pages = self.pages(need);
-        if self.bytes(pages) != need {
-            return Moved::Refused;
-        }
+        let page = self.pal.page_size();
+        let Some(need) = request::block_len(bytes, page) else { return Moved::Refused };
+        let Ok(pages) = u32::try_from(need / page) else { return Moved::Refused };
         if shape.audited {
             // SAFETY: the caller's promise is the one asked for.
             return unsafe { self.realloc_audited(slot, chunk, shape, pages) };

@@ -23,7 +23,8 @@ mod retire;
 mod reuse;
 mod sparse;
 mod sync;
+mod turn;
 
 pub use census::Census;
 pub use large::{Given, LargeAllocator, Moved};
-pub use leave::Turn;
+pub use turn::Turn;
