@@ -61,10 +61,17 @@ const NOTHING: Range = Range { start: 0, len: 0 };
 #[test]
 fn what_is_written_anyway_is_left_but_for_a_few() {
     for bytes in [128 * KIB, 200 * KIB, 256 * KIB, 384 * KIB, 512 * KIB] {
-        let (program, part) = (Program::new(true), Range { start: 0, len: bytes });
-        program.ours(500, bytes, part);
-        let ours = program.ours(1000, bytes, part);
-        assert!((1..=1000 / 64 + 25).contains(&ours), "{bytes}: {ours}");
+        let last = if bytes > 256 * KIB { bytes / 4 } else { 4096 };
+        for part in [
+            Range { start: 0, len: bytes },
+            Range { start: 0, len: bytes / 2 + 4096 },
+            Range { start: bytes - last, len: last },
+        ] {
+            let program = Program::new(true);
+            program.ours(200, bytes, part);
+            let ours = program.ours(1000, bytes, part);
+            assert!((1..=1000 / 64 + 1).contains(&ours), "{bytes} {part:?}: {ours}");
+        }
     }
 }
 
@@ -93,7 +100,7 @@ fn who_stops_writing_is_ours_again() {
         assert!(tally.cleared <= 100 * 4096, "{bytes}: {tally:?}");
         // And who begins again is left again.
         program.ours(200, bytes, Range { start: 0, len: bytes });
-        assert!(program.ours(1000, bytes, Range { start: 0, len: bytes }) < 70);
+        assert!(program.ours(1000, bytes, Range { start: 0, len: bytes }) < 30);
     }
 }
 
@@ -103,7 +110,7 @@ fn where_the_next_allocator_maps_anew_all_are_ours() {
     let part = Range { start: 0, len: 256 * KIB };
     program.ours(200, 256 * KIB, part);
     let ours = program.ours(3000, 256 * KIB, part);
-    assert!((2900..3000).contains(&ours), "{ours}: it is tried again, now and then");
+    assert!((2970..3000).contains(&ours), "{ours}: it is tried again, now and then");
     // Once it does not, it is used.
     program.large.pal().write(Range { start: program.next, len: 1 << 20 }, true);
     program.ours(3000, 256 * KIB, part);
