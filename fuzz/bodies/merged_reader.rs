@@ -26,7 +26,7 @@ pub fn run(bytes: &[u8]) {
     let (same, outcome) = read(&again);
     assert_eq!(
         (same.len(), outcome),
-        (loaded.processes.len(), Ok(loaded.unbegun.iter().take(600).cloned().collect())),
+        (loaded.processes.len(), Ok(loaded.unbegun.iter().take(merged::MAX_UNBEGUN).cloned().collect())),
         "what was read cannot be read again"
     );
     let style = Style { width: 80, cut: 80, unicode: false, color: false };

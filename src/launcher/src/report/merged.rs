@@ -20,7 +20,7 @@ const VERSION: u32 = 1;
 /// A record has at most some 30 KiB as a line.
 const MAX_LINE: u64 = 1 << 20;
 /// So many names of empty records fit in a line, however long they are and with whatever in them.
-const MAX_UNBEGUN: usize = 600;
+pub const MAX_UNBEGUN: usize = 600;
 
 #[derive(Serialize, Deserialize)]
 struct Head {
