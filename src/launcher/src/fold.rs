@@ -18,8 +18,9 @@ use clap::Args;
 use rustix::fs::{flock, FlockOperation};
 
 use crate::report::command::complain;
+use crate::report::directory::{list, named_otherwise};
 use crate::report::draw::{number, plural};
-use crate::report::load::{is_unbegun, list, named_otherwise, unbegun, Loader, Unbegun};
+use crate::report::load::{is_unbegun, unbegun, Loader, Unbegun};
 use crate::report::output::why;
 use crate::report::state::{held, mapped_names, settle};
 use crate::report::{merged, Process, EXTENSION, MERGED};

@@ -1,27 +1,22 @@
-//! Records from files and directories. What cannot be read is told apart and never stops the rest. Depends on `process`,
-//! `state`, `merged`.
+//! Records from files and directories. What cannot be read is told apart and never stops the rest. Depends on `directory`,
+//! `process`, `state`, `merged`.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use record::{parse, Counts, Ended, Error, MAGIC, RECORD_BYTES};
+use record::{parse, Counts, Ended, Error, RECORD_BYTES};
 
 use super::chain;
+use super::directory::{list, named_otherwise, EXTENSION, MERGED};
 use super::draw::plural;
 use super::merged;
 use super::process::{Key, Life, Process};
 use super::state::{held, settle};
-
-/// How the name of a record file in a directory ends.
-pub const EXTENSION: &str = "fcrec";
-/// How the name of a merged file in a directory ends.
-pub const MERGED: &str = "fcrecs";
 
 /// More than any record has; what lies behind is not read.
 const MAX_BYTES: u64 = 1 << 20;
@@ -236,68 +231,6 @@ pub fn unbegun(path: &Path, meta: &Metadata) -> Unbegun {
     (name, made.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)))
 }
 
-/// The files in `dir` whose names end so, sorted.
-///
-/// # Errors
-/// Those of reading a directory.
-pub fn list(dir: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|e| e == extension) {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-/// Files of a directory that are known by what they begin with.
-#[derive(Default)]
-pub struct NamedOtherwise {
-    /// Records, and merged files (true); sorted.
-    pub files: Vec<(PathBuf, bool)>,
-    /// How many files may not be looked into.
-    pub denied: u64,
-}
-
-/// Records and merged files in `dir` that have other names, as those of a pattern like `%p.rec`, if they are `wanted`. Not hidden
-/// ones: those are drafts.
-///
-/// # Errors
-/// Those of reading a directory.
-pub fn named_otherwise(dir: &Path, wanted: &dyn Fn(&OsStr) -> bool) -> io::Result<NamedOtherwise> {
-    let mut found = NamedOtherwise::default();
-    for entry in fs::read_dir(dir)? {
-        let path = entry?.path();
-        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-        let known = path.extension().is_some_and(|e| e == EXTENSION || e == MERGED);
-        if hidden || known || !path.file_name().is_some_and(wanted) {
-            continue;
-        }
-        match begins_as_record(&path) {
-            Ok(Some(merged)) => found.files.push((path, merged)),
-            Err(e) if e.kind() == io::ErrorKind::PermissionDenied => found.denied += 1,
-            Ok(None) | Err(_) => {}
-        }
-    }
-    found.files.sort();
-    Ok(found)
-}
-
-/// As a record, or as a merged file (true). Other files than regular ones are not even opened: who waits to write into a pipe
-/// would take us for its reader.
-fn begins_as_record(path: &Path) -> io::Result<Option<bool>> {
-    if !path.metadata()?.is_file() {
-        return Ok(None);
-    }
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    let mut start = Vec::new();
-    file.take(32).read_to_end(&mut start)?;
-    let merged = merged::is(&start);
-    Ok((merged || start.starts_with(&MAGIC)).then_some(merged))
-}
-
 const MAKE: &str = "make one with `fastcalloc-run -o DIR COMMAND`, or set FASTCALLOC_LOG=DIR/%p.fcrec for a program that runs \
                     with the library";
 
@@ -327,6 +260,7 @@ fn remedy(e: &Error) -> &'static str {
 mod tests {
     use super::*;
     use crate::report::testing::record;
+    use std::fs;
 
     /// As where the merged file gets the inode of a record that was just folded into it.
     #[test]

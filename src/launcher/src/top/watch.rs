@@ -6,7 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::report::load::{list, Loader};
+use crate::report::directory::list;
+use crate::report::load::Loader;
 use crate::report::{load_paths, Loaded, Process, EXTENSION, MERGED};
 
 /// A process that said that it exits may count a little longer.
