@@ -94,10 +94,10 @@ pub fn run(args: &ReportArgs) -> ExitCode {
                 style.cut = usize::MAX;
                 style.color &= args.color != Color::Auto;
             }
-            render_text(out, &loaded, &style)?;
             if args.sites {
-                return sites::render_sites(out, &loaded, &style);
+                return sites::render_text_and_sites(out, &loaded, &style);
             }
+            render_text(out, &loaded, &style)?;
             sites::hint(out, &loaded, &args.paths, args.process.as_deref())
         }
         Format::Json => render_json(out, &loaded),

@@ -31,7 +31,7 @@ pub use markdown::render_markdown;
 pub use openmetrics::render_openmetrics;
 pub use process::Process;
 pub use style::{Color, Ink, Style};
-pub use text::{headline, render_text};
+pub use text::{headline, render_text, wrap};
 
 #[cfg(test)]
 pub mod testing {

@@ -189,7 +189,7 @@ fn by_program(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result
 }
 
 /// Breaks a sentence at blanks.
-fn wrap(text: &str, width: usize) -> String {
+pub fn wrap(text: &str, width: usize) -> String {
     let mut out = String::new();
     let mut column = 0;
     for word in text.split(' ') {

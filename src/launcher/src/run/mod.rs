@@ -31,7 +31,7 @@ use std::io::Error;
 use crate::report::command::told;
 use crate::report::draw::{number, plural};
 use crate::report::{headline, load_paths, merged, render_text, Loaded, Style};
-use crate::sites::render_sites;
+use crate::sites::render_text_and_sites;
 use aside::Aside;
 use child::{Command, End, Failure};
 use cli::Cli;
@@ -216,10 +216,8 @@ fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake) -> String {
 fn histogram(loaded: &Loaded, sites: bool) -> String {
     let mut text = Vec::new();
     let style = Style::of(&std::io::stderr());
-    let mut written = render_text(&mut text, loaded, &style);
-    if sites {
-        written = written.and_then(|()| render_sites(&mut text, loaded, &style));
-    }
+    let render = if sites { render_text_and_sites } else { render_text };
+    let written = render(&mut text, loaded, &style);
     match written {
         Ok(()) => String::from_utf8_lossy(&text).into_owned(),
         Err(error) => format!("fastcalloc-run: no histogram: {error}\n"),

@@ -1,7 +1,9 @@
-//! The stacks of one process for the JSON report; see `docs/report.schema.json`. Depends on `resolve`.
+//! The stacks of one process for the JSON report; see `docs/report.schema.json`. Depends on `resolve`, `function`.
 
+use record::Sum;
 use serde::Serialize;
 
+use super::function::by_function;
 use super::resolve::{nameless, Frame, Place, Resolver};
 use crate::report::Process;
 
@@ -10,6 +12,7 @@ use crate::report::Process;
 pub struct Sampled {
     sampling: Sampling,
     sites: Vec<Site>,
+    functions: Vec<Function>,
 }
 
 #[derive(Serialize)]
@@ -26,6 +29,16 @@ struct Site {
     calls: u64,
     bytes: u64,
     frames: Vec<FrameJson>,
+}
+
+/// What a function asked for, whoever called it.
+#[derive(Serialize)]
+struct Function {
+    calls: u64,
+    bytes: u64,
+    function: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -45,13 +58,26 @@ struct FrameJson {
 pub fn sampled(process: &Process, resolver: &mut Resolver) -> Option<Sampled> {
     let stacks = process.stacks.as_deref()?;
     let scaled = |number: u64| number.saturating_mul(stacks.every.max(1));
-    let sites = (stacks.stacks.iter())
-        .map(|stack| Site {
-            calls: scaled(stack.calls),
-            bytes: scaled(stack.bytes),
-            frames: resolver.stack(process, stacks, stack).into_iter().flat_map(frames).collect(),
+    let resolved: Vec<_> = (stacks.stacks.iter())
+        .map(|s| {
+            let sum = Sum { count: scaled(s.calls), bytes: scaled(s.bytes) };
+            (resolver.stack(process, stacks, s), sum)
         })
         .collect();
+    let functions = by_function(resolved.iter().map(|(frames, sum)| ("", &frames[..], *sum)))
+        .into_iter()
+        .map(|(_, place, sum)| Function {
+            calls: sum.count,
+            bytes: sum.bytes,
+            function: place.map_or("?", |p| &p.function).to_owned(),
+            file: place.and_then(|p| p.file.clone()),
+        })
+        .collect();
+    let sites = resolved.into_iter().map(|(stack, sum)| Site {
+        calls: sum.count,
+        bytes: sum.bytes,
+        frames: stack.into_iter().flat_map(frames).collect(),
+    });
     let sampling = Sampling {
         every: stacks.every,
         samples: stacks.samples,
@@ -59,7 +85,7 @@ pub fn sampled(process: &Process, resolver: &mut Resolver) -> Option<Sampled> {
         lost_calls: scaled(stacks.lost.0),
         lost_bytes: scaled(stacks.lost.1),
     };
-    Some(Sampled { sampling, sites })
+    Some(Sampled { sampling, sites: sites.collect(), functions })
 }
 
 /// A frame, and before it, with the same offset, the functions that are inlined in it.

@@ -1,9 +1,12 @@
-//! The stacks of all processes together. Depends on `resolve`.
+//! The stacks of all processes together. Depends on `resolve`, `python`,
+//! `function`.
 
 use std::collections::{BTreeMap, HashMap};
 
 use record::Sum;
 
+use super::function::by_function;
+use super::python::{Nameless, Seen};
 use super::resolve::{Frame, Place, Resolver};
 use crate::report::Loaded;
 
@@ -20,8 +23,8 @@ pub struct Profile {
     pub cut: u64,
     /// Estimated calls and bytes of samples that were not kept.
     pub lost: Sum,
-    /// Does a process run Python code, and nothing says which?
-    pub nameless_python: bool,
+    /// Processes whose Python functions have no names: why, command, id.
+    pub nameless: Vec<(Nameless, String, u32)>,
     /// Files in which nothing could be looked up, and why.
     pub problems: BTreeMap<String, String>,
 }
@@ -44,27 +47,21 @@ pub fn profile(loaded: &Loaded) -> Profile {
         all.samples = all.samples.saturating_add(stacks.samples);
         all.cut = all.cut.saturating_add(stacks.cut);
         all.lost.merge(&scaled(stacks.lost));
-        let (mut interpreter, mut named) = (false, false);
+        let mut python = Seen::default();
         for stack in &stacks.stacks {
             let frames = resolver.stack(process, stacks, stack);
-            interpreter |= frames.iter().any(in_interpreter);
-            named |= frames.iter().flat_map(|f| &f.places).any(|p| p.python);
+            python.stack(&frames);
             let sum = sums.entry((process.program().to_owned(), frames)).or_default();
             sum.merge(&scaled((stack.calls, stack.bytes)));
         }
-        // Where there is a map, it was sampled only before its first function.
-        all.nameless_python |= interpreter && !named && !resolver.has_map(process);
+        if let Some(why) = python.nameless(process, resolver.has_map(process)) {
+            all.nameless.push((why, process.command(), process.pid));
+        }
     }
     all.stacks = sums.into_iter().map(|((program, frames), sum)| (program, frames, sum)).collect();
     all.stacks.sort_by(|a, b| (b.2.bytes, b.2.count, &a.0, &a.1).cmp(&(a.2.bytes, a.2.count, &b.0, &b.1)));
     all.problems = resolver.problems;
     all
-}
-
-/// Is it in a program or library of Python's (`python3.12`, `libpython3.12.so.1.0`)?
-fn in_interpreter(frame: &Frame) -> bool {
-    let file = frame.module.as_ref().and_then(|(path, _)| path.rsplit('/').next()).unwrap_or_default();
-    file.strip_prefix("lib").unwrap_or(file).starts_with("python")
 }
 
 impl Profile {
@@ -84,6 +81,12 @@ impl Profile {
             sums.into_iter().map(|((program, places), sum)| (program, places, sum)).collect();
         all.sort_by(|a, b| (b.2.bytes, b.2.count, a.0, &a.1).cmp(&(a.2.bytes, a.2.count, b.0, &b.1)));
         all
+    }
+
+    /// By program and function, whoever called it; see [`by_function`].
+    #[must_use]
+    pub fn by_function(&self) -> Vec<(&str, Option<&Place>, Sum)> {
+        by_function(self.stacks.iter().map(|(program, frames, sum)| (program.as_str(), &frames[..], *sum)))
     }
 
     /// Does a stack have a Python function?

@@ -1,28 +1,51 @@
-//! The top sites, for people. Depends on `profile`.
+//! The top sites, for people. Depends on `profile`, `python`.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
 
+use record::Sum;
+
 use super::profile::{profile, Profile};
+use super::python::told;
 use super::resolve::Place;
 use crate::report::draw::{bytes, number, percent, plain, plural};
-use crate::report::{Ink, Loaded, Style};
+use crate::report::stats::{large_calls, large_total};
+use crate::report::{render_text, wrap, Ink, Loaded, Style};
 use crate::run::say::quote;
 
 /// How many sites are shown, and of each how many callers.
 const TOP: usize = 10;
 const CALLERS: usize = 8;
 
-/// Writes the top sites.
+/// Writes the report, and the top sites behind it; if there are none, that is said first, for a report is long.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn render_sites(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<()> {
+pub fn render_text_and_sites(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<()> {
+    if let Some(why) = none(loaded) {
+        writeln!(out, "{}\n", style.paint(Ink::Advice, &format!("no call stacks were sampled: {why}")))?;
+        return render_text(out, loaded, style);
+    }
+    render_text(out, loaded, style)?;
+    sites(out, loaded, style)
+}
+
+/// Why nothing was sampled.
+fn none(loaded: &Loaded) -> Option<&'static str> {
+    let mut stacks = loaded.processes.iter().filter_map(|p| p.stacks.as_deref()).peekable();
+    if stacks.peek().is_none() {
+        return Some("run it with `fastcalloc-run --sites`");
+    }
+    stacks.all(|s| s.samples == 0).then(|| match large_calls(&large_total(&loaded.total())) {
+        0 => "there was no large calloc",
+        _ => "there were too few large callocs; run it with `--sites`, which samples each",
+    })
+}
+
+fn sites(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<()> {
     let p = profile(loaded);
     writeln!(out, "\n{}", style.paint(Ink::Head, "where large callocs came from, by bytes"))?;
-    let Some(every) = p.every else {
-        return writeln!(out, "no call stacks were sampled: run it with `fastcalloc-run --sites`");
-    };
+    let every = p.every.unwrap_or((1, 1));
     let samples = plural(p.samples, "call", "calls");
     match every {
         (1, 1) => writeln!(out, "{samples}, all of them sampled")?,
@@ -32,7 +55,9 @@ pub fn render_sites(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::
         }
     }
     let total = p.total();
-    writeln!(out, "{:>12}{:>7}{:>12}  function", "bytes", "%", "calls")?;
+    functions(out, &p, &total, style)?;
+    writeln!(out, "\n{}", style.paint(Ink::Head, "the same by call path"))?;
+    writeln!(out, "{:>12}{:>7}{:>12}  function, and what called it", "bytes", "%", "calls")?;
     let sites = p.by_place();
     for (program, places, sum) in sites.iter().take(TOP) {
         let mut places = places.iter();
@@ -62,6 +87,25 @@ pub fn render_sites(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::
     notes(out, &p, style)
 }
 
+/// Whatever called them: the paths below do not add up.
+fn functions(out: &mut dyn Write, p: &Profile, total: &Sum, style: &Style) -> io::Result<()> {
+    writeln!(out, "{:>12}{:>7}{:>12}  function", "bytes", "%", "calls")?;
+    let all = p.by_function();
+    let one = all.iter().all(|(program, ..)| *program == all[0].0);
+    for (program, place, sum) in all.iter().take(TOP) {
+        let mut said = place.map_or("?".into(), |place| name(&Place { line: None, ..place.clone() }));
+        if !one {
+            said.push_str(&format!(", in {program}"));
+        }
+        let share = percent(sum.bytes, total.bytes);
+        writeln!(out, "{:>12}{share:>7}{:>12}  {}", bytes(sum.bytes), number(sum.count), cut(&said, style))?;
+    }
+    match all.len().checked_sub(TOP).filter(|n| *n != 0) {
+        Some(more) => writeln!(out, "{:>31}  more", number(more as u64)),
+        None => Ok(()),
+    }
+}
+
 /// What is missing.
 fn notes(out: &mut dyn Write, p: &Profile, style: &Style) -> io::Result<()> {
     if p.lost.count != 0 {
@@ -86,12 +130,8 @@ fn notes(out: &mut dyn Write, p: &Profile, style: &Style) -> io::Result<()> {
              of their callers only Python functions are shown, `--format folded` has all"
         )?;
     }
-    if p.nameless_python {
-        writeln!(
-            out,
-            "Python functions have no names here: run it with `python -X perf`, or where others start Python with\n\
-             PYTHONPERFSUPPORT=1 in the environment (Python 3.12 or later)"
-        )?;
+    for sentence in told(&p.nameless, style.unicode) {
+        writeln!(out, "{}", wrap(&sentence, style.width))?;
     }
     for (path, why) in &p.problems {
         let path = if path.is_empty() { "?" } else { path };
