@@ -5,7 +5,7 @@ mod run_support;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use run_support::{finish, install, launch, launch_by, tools, Launch, RUN};
@@ -248,6 +248,29 @@ fn statistics_survive_the_program() {
         .env("FAKE_RECORD", "")
         .run()
         .one_line(0, &["at least 1 process left no record"]);
+}
+
+/// Killed before the library was there, or before its record was: the run says so, and so does a report.
+#[test]
+fn killed_before_its_record() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("records");
+    let words = ["-o", place.to_str().unwrap(), tools().prog.to_str().unwrap(), "signal", "9"];
+    let outcome = launch(&words).env("FAKE_RECORD", "").run();
+    outcome.died(9);
+    assert!(
+        outcome.stderr.ends_with("records: 0; the program was killed by signal 9 (Killed)\n"),
+        "{}",
+        outcome.stderr
+    );
+    let outcome = launch(&words).env("FAKE_DEAD", "1").run();
+    outcome.died(9);
+    let said = "prog was killed by signal 9 (Killed) before it could begin its record; ";
+    assert!(outcome.stderr.contains(said) && outcome.stderr.lines().count() == 1, "{}", outcome.stderr);
+    let report = Command::new(env!("CARGO_BIN_EXE_fastcalloc")).arg("report").arg(&place).output().unwrap();
+    let report = String::from_utf8(report.stderr).unwrap();
+    let said = "fastcalloc: nothing was counted: 1 process was killed before the first count (prog.";
+    assert!(report.starts_with(said), "{report}");
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn they_alone() {
     assert_eq!(out.status.code(), Some(1));
     assert_eq!(
         text(&out.stderr),
-        "fastcalloc: nothing was counted: 1 process was killed before the first count\n"
+        "fastcalloc: nothing was counted: 1 process was killed before the first count (x.1.fcrec)\n"
     );
 }
 

@@ -192,8 +192,12 @@ pub fn complete(loaded: &Loaded) -> bool {
     if loaded.processes.is_empty() && loaded.problems.iter().chain(&loaded.aside).any(|p| !p.nothing) {
         complain("no record could be read");
     } else if loaded.processes.is_empty() && !loaded.unbegun.is_empty() {
+        let names: Vec<_> =
+            loaded.unbegun.iter().take(NAMED).map(|(name, _)| plain(name, 80, true)).collect();
+        let more = if loaded.unbegun.len() > NAMED { ", ..." } else { "" };
         let them = plural(loaded.unbegun.len() as u64, "process was", "processes were");
-        complain(&format!("nothing was counted: {them} killed before the first count"));
+        let names = names.join(", ");
+        complain(&format!("nothing was counted: {them} killed before the first count ({names}{more})"));
     }
     !loaded.processes.is_empty()
 }

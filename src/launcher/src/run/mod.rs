@@ -2,7 +2,7 @@
 //!
 //! The program keeps its input, output, descriptors, signals, directory and status; only `LD_PRELOAD` (macOS: `DYLD_INSERT_LIBRARIES`) and variables
 //! named `FASTCALLOC_*` differ. The launcher itself has one thread. What decides is pure (cli, size, preload, inspect,
-//! why, output's patterns); what acts is thin (child, signals, handshake). Depends on [`crate::report`].
+//! why, pattern); what acts is thin (child, signals, handshake). Depends on [`crate::report`].
 
 pub mod aside;
 pub mod child;
@@ -15,6 +15,7 @@ pub mod locate;
 pub mod mac;
 pub mod macho;
 pub mod output;
+pub mod pattern;
 pub mod plan;
 pub mod preload;
 pub mod refused;
@@ -27,6 +28,9 @@ pub mod why;
 
 use std::ffi::OsString;
 use std::io::Error;
+use std::path::Path;
+
+use libc::pid_t;
 
 use crate::report::command::told;
 use crate::report::draw::{number, plural};
@@ -104,13 +108,13 @@ fn run(cli: &Cli, mut plan: Plan) -> Result<i32, String> {
         say(&format!("running {}", plan.line(cli, &show(handshake.file()))));
     }
 
-    let end = match command.spawn(&inherited) {
+    let (child, end) = match command.spawn(&inherited) {
         Ok(child) => {
             handshake.tidy();
             let mut aside = Aside::new(plan.output.as_ref(), cli.live);
             let end = child::wait(child, &mut aside);
             aside.end(cli.output.is_some());
-            end
+            (child, end)
         }
         Err(failure) => {
             drop(handshake);
@@ -130,7 +134,11 @@ fn run(cli: &Cli, mut plan: Plan) -> Result<i32, String> {
             });
         }
     };
-    let words = afterwards(cli, &plan, &handshake);
+    let killed = match end {
+        Some(End::Signal(signal)) => Some((child, signals::named(signal))),
+        _ => None,
+    };
+    let words = afterwards(cli, &plan, &handshake, killed);
     drop(handshake);
     signals::finish(&inherited);
     raw(&words);
@@ -160,8 +168,8 @@ fn unwatched(why: &str, command: &Command, cli: &Cli, plan: &Plan) -> i32 {
     refused(&command.exec(), cli, plan)
 }
 
-/// What there is to say when the program has ended: lines for stderr, mostly none.
-fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake) -> String {
+/// What there is to say when the program has ended, or, under this id, was `killed` by this signal: lines for stderr, mostly none.
+fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake, killed: Option<(pid_t, String)>) -> String {
     let mut words = String::new();
     let mut line = |text: &str| words.push_str(&format!("fastcalloc-run: {text}\n"));
     let alive = handshake.count();
@@ -181,8 +189,15 @@ fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake) -> String {
     }
     // A record is as good a sign of life as a byte.
     let dead = matches!(alive, Ok(0)) && records.is_empty();
-    if dead && !cli.quiet && !plan.off {
-        line(&format!("the library never came alive in this run: {}", plan.why()));
+    if dead && !plan.off {
+        let signal = killed.as_ref().map(|(_, signal)| signal.as_str());
+        if !cli.quiet {
+            line(&format!("the library never came alive in this run: {}", plan.why(signal)));
+        }
+        let program = plan.injectable().and_then(Path::file_name);
+        if let (Some(output), Some((pid, _)), Some(program)) = (&plan.output, &killed, program) {
+            output.leave_unbegun(program, *pid);
+        }
     }
     if cli.verbose {
         match &alive {
@@ -197,7 +212,10 @@ fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake) -> String {
     if count > kept && plan.output.is_some() && (cli.stats || !cli.quiet) {
         let least = plural(count - kept, "process", "processes");
         let (alive, kept) = (plural(count, "time", "times"), number(kept));
-        line(&format!("at least {least} left no record: the library came alive {alive}, records: {kept}"));
+        let killed = killed.map_or(String::new(), |(_, by)| format!("; the program was killed by {by}"));
+        line(&format!(
+            "at least {least} left no record: the library came alive {alive}, records: {kept}{killed}"
+        ));
     }
     let loaded = if cli.stats || cli.live { load_paths(&records) } else { Loaded::default() };
     let something = !loaded.processes.is_empty();

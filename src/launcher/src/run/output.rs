@@ -1,5 +1,4 @@
-//! Where the records go: the meaning of `--output`. The pattern is pure; only [`Output::prepare`] and
-//! [`Output::fresh`] touch the file system.
+//! Where the records go: the meaning of `--output`. Depends on [`super::pattern`].
 //!
 //! Records are never overwritten: the shim gives a number to a record whose name is taken. It stands for a program that
 //! the same process ran later, so a directory that holds records of an earlier run gets names with a run number: process
@@ -7,17 +6,15 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
+use std::fs::OpenOptions;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{access, Access};
 
+use super::pattern::{has, matches, numbered, parts, plain, run_of, Part, FOLDED, SUFFIX};
 use super::say::show;
-
-/// The end of a record's name when the user names only a directory.
-const SUFFIX: &str = ".fcrec";
-/// The end of the name of a file into which records are folded.
-const FOLDED: &str = ".fcrecs";
 
 /// A place for the records of one run.
 #[derive(Debug)]
@@ -31,13 +28,6 @@ pub struct Output {
     before: BTreeSet<OsString>,
     /// The directory was made for this run.
     made: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
-    Text(Vec<u8>),
-    Pid,
-    Exe,
 }
 
 impl Output {
@@ -148,6 +138,23 @@ impl Output {
         OsString::from_vec(out)
     }
 
+    /// Leaves the empty file as which the record of a `program` begins, for one that was killed before it got so far: reports
+    /// count it as that.
+    pub fn leave_unbegun(&self, program: &OsStr, pid: libc::pid_t) {
+        let name = self.name.iter().fold(Vec::new(), |mut name, part| {
+            match part {
+                Part::Text(text) => name.extend(text),
+                Part::Pid => name.extend(pid.to_string().bytes()),
+                // As much of it as the library takes.
+                Part::Exe => name.extend(program.as_bytes().iter().take(128)),
+            }
+            name
+        });
+        let path = self.directory.join(OsString::from_vec(name));
+        // Where that fails there is one word less.
+        let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    }
+
     /// The records that this run has made and that are not folded, sorted by name.
     ///
     /// # Errors
@@ -182,88 +189,6 @@ impl Output {
     }
 }
 
-fn numbered(run: u32) -> Vec<Part> {
-    let end = if run == 1 { SUFFIX.into() } else { format!(".run{run}{SUFFIX}") };
-    vec![Part::Exe, Part::Text(b".".to_vec()), Part::Pid, Part::Text(end.into_bytes())]
-}
-
-fn has(text: &[u8], what: &[u8]) -> bool {
-    text.windows(what.len()).any(|w| w == what)
-}
-
-fn parts(name: &[u8]) -> Result<Vec<Part>, String> {
-    let mut out = Vec::new();
-    let mut text = Vec::new();
-    let mut bytes = name.iter();
-    while let Some(&byte) = bytes.next() {
-        let special = match (byte, bytes.as_slice().first()) {
-            (b'%', Some(b'p')) => Part::Pid,
-            (b'%', Some(b'e')) => Part::Exe,
-            (b'%', Some(b'%')) => {
-                bytes.next();
-                text.push(b'%');
-                continue;
-            }
-            (b'%', _) => {
-                return Err("after % only p (process id), e (program) or a second % may follow".into())
-            }
-            _ => {
-                text.push(byte);
-                continue;
-            }
-        };
-        bytes.next();
-        if !text.is_empty() {
-            out.push(Part::Text(std::mem::take(&mut text)));
-        }
-        out.push(special);
-    }
-    if !text.is_empty() {
-        out.push(Part::Text(text));
-    }
-    Ok(out)
-}
-
-/// The number in the names that a later run chose: `PROGRAM.PID.runN.fcrec`, with the shim's number behind it or not, and `runN.fcrecs`.
-fn run_of(name: &[u8]) -> Option<u32> {
-    let run = |part: &[u8]| std::str::from_utf8(part.strip_prefix(b"run")?).ok()?.parse().ok();
-    if let Some(stem) = name.strip_suffix(FOLDED.as_bytes()) {
-        return run(stem);
-    }
-    let shorter = plain(name);
-    let of = |name: &[u8]| {
-        let stem = name.strip_suffix(SUFFIX.as_bytes())?;
-        let mut parts = stem.rsplit(|&b| b == b'.');
-        let (last, pid) = (parts.next()?, parts.next()?);
-        (!pid.is_empty() && pid.iter().all(u8::is_ascii_digit)).then(|| run(last)).flatten()
-    };
-    of(name).or_else(|| shorter.as_deref().and_then(of))
-}
-
-/// The name without the number that the shim gives to a record whose name is taken: `a.1.fcrec`, else `a.1`.
-fn plain(name: &[u8]) -> Option<Vec<u8>> {
-    let (stem, end) = match name.strip_suffix(SUFFIX.as_bytes()) {
-        Some(stem) => (stem, SUFFIX.as_bytes()),
-        None => (name, &b""[..]),
-    };
-    let dot = stem.iter().rposition(|&b| b == b'.')?;
-    let number = &stem[dot + 1..];
-    let numbered = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
-    numbered.then(|| [&stem[..dot], end].concat())
-}
-
-fn matches(parts: &[Part], name: &[u8]) -> bool {
-    let Some((first, rest)) = parts.split_first() else { return name.is_empty() };
-    match first {
-        Part::Text(t) => name.strip_prefix(&t[..]).is_some_and(|n| matches(rest, n)),
-        Part::Pid => {
-            let digits = name.iter().take_while(|b| b.is_ascii_digit()).count();
-            (1..=digits).any(|n| matches(rest, &name[n..]))
-        }
-        Part::Exe => (1..=name.len()).any(|n| matches(rest, &name[n..])),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,17 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn names_match_their_pattern() {
-        let name = |p: &str| parts(p.as_bytes()).unwrap();
-        for (pattern, file, yes) in [
-            ("%e.%p.r", "a.b.12.r", true),
-            ("%e.%p.r", "12.r", false),
-            ("%p", "12x", false),
-            ("x%p", "x1", true),
-            ("%p%%", "1%", true),
-        ] {
-            assert_eq!(matches(&name(pattern), file.as_bytes()), yes, "{pattern} {file}");
-        }
+    fn numbers_of_the_library_belong_to_the_name() {
         let owns = |pattern: &str, file: &str| parse(pattern).unwrap().owns(file.as_bytes());
         assert!(owns("/x%p.fcrec", "x12.3.fcrec") && owns("/x%p.r", "x12.r.3") && owns("/%e.r", "a.r"));
         assert!(!owns("/x%p.r", "x12.3.r") && !owns("/x%p.r", "x12.r."));
@@ -310,18 +225,6 @@ mod tests {
 
     #[test]
     fn runs_are_told_apart() {
-        for (name, run) in [
-            ("a.1.fcrec", None),
-            ("a.1.2.fcrec", None),
-            ("a.run2.1.fcrec", None),
-            ("a.1.run2.fcrec", Some(2)),
-            ("a.b.1.run31.4.fcrec", Some(31)),
-            ("run7.fcrecs", Some(7)),
-            ("run.fcrecs", None),
-            ("folded.fcrecs", None),
-        ] {
-            assert_eq!(run_of(name.as_bytes()), run, "{name}");
-        }
         // What an earlier run has folded counts as its records do, and a run that has begun later is not this one.
         let dir = tempfile::tempdir().unwrap();
         let mut all = Vec::new();

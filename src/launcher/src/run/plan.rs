@@ -117,9 +117,14 @@ impl Plan {
         0
     }
 
-    /// Why the library did not come alive.
-    pub fn why(&self) -> String {
-        self.reason().unwrap_or_else(|| unexplained(&self.steps))
+    /// Why the library did not come alive in a program that a signal may have `killed`.
+    pub fn why(&self, killed: Option<&str>) -> String {
+        self.reason().unwrap_or_else(|| unexplained(&self.steps, killed))
+    }
+
+    /// The program that nothing keeps from loading the library.
+    pub fn injectable(&self) -> Option<&Path> {
+        self.steps.last().filter(|_| self.reason().is_none()).map(|step| step.path.as_path())
     }
 
     /// The command as it is to be executed.

@@ -135,6 +135,13 @@ pub fn stop_like(signal: c_int) {
     raise(signal);
 }
 
+/// A signal for people: `signal 9 (Killed)`.
+pub fn named(signal: c_int) -> String {
+    // SAFETY: the launcher has one thread, and strsignal gives a string for any number; null is provided for.
+    let name = unsafe { libc::strsignal(signal).as_ref().map(|s| std::ffi::CStr::from_ptr(s)) };
+    name.map_or_else(|| format!("signal {signal}"), |n| format!("signal {signal} ({})", n.to_string_lossy()))
+}
+
 /// Ends the launcher by this signal, without a core file: the program has left its own.
 pub fn die_like(signal: c_int) -> ! {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -19,9 +19,15 @@ pub fn explain(steps: &[Step], library: &Path, ours: &Result<Elf, String>) -> Op
     Some(format!("{via}{}{which} {reason}", show(&steps[at].path)))
 }
 
-/// The clause when nothing explains it.
-pub fn unexplained(steps: &[Step]) -> String {
+/// The clause when nothing explains it but, perhaps, the signal that the program was `killed` by.
+pub fn unexplained(steps: &[Step], killed: Option<&str>) -> String {
     let name = steps.last().map_or_else(|| "the program".into(), |s| show(&s.path));
+    if let Some(signal) = killed {
+        return format!(
+            "{name} was killed by {signal} before it could begin its record; if it had run for a while by then, {PRELOAD} \
+             was dropped on the way"
+        );
+    }
     format!(
         "{name} should load it, but {PRELOAD} was dropped on the way, or no allocation function was called"
     )
@@ -100,6 +106,9 @@ mod tests {
         assert_eq!(why(&[step(Image::Other), step(Image::Elf(elf(62, true)))]), None);
         let broken = explain(&[], Path::new("/l.so"), &Err("is not an ELF library".into()));
         assert_eq!(broken.unwrap(), "/l.so is not an ELF library");
-        assert!(unexplained(&[]).contains("LD_PRELOAD"));
+        assert!(unexplained(&[], None).contains("LD_PRELOAD"));
+        assert!(
+            unexplained(&[], Some("signal 9")).starts_with("the program was killed by signal 9 before it")
+        );
     }
 }
