@@ -12,8 +12,8 @@ use super::Loaded;
 const WORTH: u64 = 64 << 20;
 
 /// What the report comes down to. `clear_rate` measures how many bytes a second are cleared
-/// here in blocks of so many bytes; it is asked only if needed.
-pub fn advice(loaded: &Loaded, unicode: bool, clear_rate: impl FnOnce(u64) -> f64) -> Option<String> {
+/// here in blocks of so many bytes, at most; it is asked only if needed.
+pub fn advice(loaded: &Loaded, unicode: bool, clear_rate: impl Fn(u64) -> f64) -> Option<String> {
     let said = [not_calloc(loaded), of_callocs(loaded, unicode, clear_rate)];
     said.into_iter().flatten().reduce(|first, second| format!("{first} {second}"))
 }
@@ -44,7 +44,7 @@ fn not_calloc(loaded: &Loaded) -> Option<String> {
     })
 }
 
-fn of_callocs(loaded: &Loaded, unicode: bool, clear_rate: impl FnOnce(u64) -> f64) -> Option<String> {
+fn of_callocs(loaded: &Loaded, unicode: bool, clear_rate: impl Fn(u64) -> f64) -> Option<String> {
     let total = loaded.total();
     let best = best(loaded);
     let spared = best.as_ref().map_or(0, |b| b.large.avoided);
@@ -77,19 +77,29 @@ fn of_callocs(loaded: &Loaded, unicode: bool, clear_rate: impl FnOnce(u64) -> f6
         let also = if seen == 0 { " got" } else { "; they got" };
         // What is below is not recorded. Who clears and who maps anew: see the README.
         let glibc = if lower_bound(bucket) >= 32 << 20 { ", as glibc does by default," } else { "" };
-        // The middle of the bucket.
-        let rate = clear_rate(upper_bound(bucket) / 4 * 3);
+        let (all, least) = clearing(&total.large, clear_rate);
         return Some(format!(
             "{said}{also} {} of reused memory that needed no clearing. An allocator that maps blocks of this size anew{glibc} \
              has nothing to clear either, for the kernel zeroes each page that is touched; one that clears what it reuses would \
-             have spent about {} (estimated: {}/s here and now).",
+             have spent at least about {} on the {} of all sizes and programs (estimated: {}/s at best here and now).",
             bytes(l.avoided),
-            seconds(l.avoided as f64 / rate),
-            rounded(rate)
+            seconds(least),
+            bytes(all),
+            rounded(all as f64 / least)
         ));
     }
     // That much was written is no news.
     (seen >= WORTH && of_all.written < seen / 2).then(|| said + ".")
+}
+
+/// Bytes that were not cleared, and the seconds that it takes at least to clear them.
+fn clearing(rows: &[LargeCounts], rate: impl Fn(u64) -> f64) -> (u64, f64) {
+    let rows = rows.iter().enumerate().filter(|(_, l)| l.avoided != 0);
+    rows.fold((0u64, 0.0), |(all, least), (bucket, l)| {
+        // Of the middle of the bucket.
+        let took = l.avoided as f64 / rate(upper_bound(bucket) / 4 * 3);
+        (all.saturating_add(l.avoided), least + took)
+    })
 }
 
 struct Best<'a> {
@@ -191,20 +201,24 @@ fn one_digit(n: f64) -> f64 {
     }
 }
 
-/// Bytes a second at which this machine clears a block of `size` bytes that it has cleared before: the median of some rounds.
+/// Bytes a second at which this machine clears a block of `size` bytes that it has cleared before, in the fastest of some rounds:
+/// others differ from one run to the next by what else the machine does.
 #[must_use]
 pub fn measured_clear_rate(size: u64) -> f64 {
+    // So many bytes are cleared in all, but not in fewer rounds.
+    const ENOUGH: usize = 128 << 20;
+    const ROUNDS: usize = 4;
     // Larger ones need long to measure, smaller ones are not large callocs.
-    let size = size.clamp(128 << 10, 96 << 20) as usize;
+    let size = size.clamp(16 << 10, 96 << 20) as usize;
     let mut block = vec![1u8; size];
-    let mut rates = [(); 7].map(|()| {
+    let round = || {
         let start = Instant::now();
         block.fill(0);
         std::hint::black_box(&mut block);
-        size as f64 / start.elapsed().as_secs_f64().max(1e-9)
-    });
-    rates.sort_by(f64::total_cmp);
-    rates[rates.len() / 2]
+        start.elapsed()
+    };
+    let best = std::iter::repeat_with(round).take((ENOUGH / size).max(ROUNDS)).min().unwrap_or_default();
+    size as f64 / best.as_secs_f64().max(1e-9)
 }
 
 #[cfg(test)]
@@ -240,9 +254,14 @@ mod tests {
             say(l).unwrap(),
             "412 callocs of 64-128 MiB by python3 wrote 0.020 % of what they asked for; they got 40.0 GiB of reused memory that \
              needed no clearing. An allocator that maps blocks of this size anew, as glibc does by default, has nothing to clear \
-             either, for the kernel zeroes each page that is touched; one that clears what it reuses would have spent about \
-             10 s (estimated: 4 GiB/s here and now)."
+             either, for the kernel zeroes each page that is touched; one that clears what it reuses would have spent at least \
+             about 10 s on the 40.0 GiB of all sizes and programs (estimated: 4 GiB/s at best here and now)."
         );
+        // Each size at its rate.
+        let mut two = loaded(l);
+        two.processes[0].counts.large[20].avoided = 80 << 30;
+        let two = advice(&two, true, |size| (1u64 << if size > 1 << 20 { 32 } else { 33 }) as f64).unwrap();
+        assert!(two.contains("about 20 s on the 120.0 GiB of") && two.contains(": 6 GiB/s at best"), "{two}");
         let sampled = say(LargeCounts { scanned: 103, ..l }).unwrap();
         assert!(sampled.contains("asked for (25 % of the frees scanned); they got"), "{sampled}");
         let unseen = say(LargeCounts { scanned: 0, untouched: 0, written: 0, ..l }).unwrap();
