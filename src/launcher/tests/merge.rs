@@ -39,7 +39,7 @@ fn a_merged_file_says_what_its_records_say() {
     golden("merged.fcrecs", &fs::read_to_string(d.join("all.fcrecs")).unwrap());
     let want = report(d, &["a.fcrec", "b.fcrec"]);
     assert_eq!(report(d, &["all.fcrecs"]), want);
-    // In a directory it is found, and what is in it and beside it counts once.
+    // In a directory it is found, which is said, and what is in it and beside it counts once.
     assert_eq!(report(d, &["."]), want);
     assert_eq!(report(d, &["b.fcrec", "all.fcrecs"]), want);
     // The report names the file where it says how to go on.
@@ -49,6 +49,12 @@ fn a_merged_file_says_what_its_records_say() {
     fs::rename(d.join("b.fcrec"), d.join("both/b.fcrec")).unwrap();
     assert_eq!(text("all.fcrecs"), text("both"));
     // Merged again it is the same, byte for byte.
+    let (alone, merged) = (d.join("alone"), "alone/all.fcrecs");
+    fs::create_dir(&alone).unwrap();
+    fs::copy(d.join("all.fcrecs"), d.join(merged)).unwrap();
+    assert!(output(&run(d, &["report", "alone"])).contains("\n2 records read out of alone/all.fcrecs\n"));
+    assert!(!output(&run(d, &["report", merged])).contains("read out of"));
+    fs::remove_dir_all(alone).unwrap();
     assert_eq!(output(&run(d, &["merge", "-o", "again", "all.fcrecs", "both"])), "");
     assert_eq!(fs::read(d.join("again")).unwrap(), fs::read(d.join("all.fcrecs")).unwrap());
 }

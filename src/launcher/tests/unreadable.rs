@@ -126,6 +126,22 @@ fn a_directory_that_is_not_there() {
 }
 
 /// Who has files is not told how to make some.
+/// Who gave the directory above is told which one to give.
+#[test]
+fn records_are_in_a_directory_below() {
+    let dir = TempDir::new().unwrap();
+    let records = two_records();
+    for name in ["empty", "a run"] {
+        fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    fs::copy(records.path().join("a.fcrec"), dir.path().join("a run/x.rec")).unwrap();
+    let said = || text(&fastcalloc(dir.path(), "C", &["report", "."]).stderr).to_owned();
+    let none = "fastcalloc: .: holds no record, nor a merged file; ";
+    assert_eq!(said(), format!("{none}a directory in it does: fastcalloc report './a run'\n"));
+    fs::copy(records.path().join("a.fcrec"), dir.path().join("empty/x.fcrec")).unwrap();
+    assert_eq!(said(), format!("{none}directories in it do: fastcalloc report './a run' ./empty\n"));
+}
+
 #[test]
 fn nothing_readable_is_not_nothing_there() {
     let dir = TempDir::new().unwrap();

@@ -76,3 +76,17 @@ fn begins_as_record(path: &Path) -> io::Result<Option<bool>> {
     let merged = merged::is(&start);
     Ok((merged || start.starts_with(&MAGIC)).then_some(merged))
 }
+
+/// The directories in `dir` that hold records; not so many are looked into that it takes long.
+pub fn below(dir: &Path) -> Vec<PathBuf> {
+    const MOST: usize = 256;
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let directories = entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path());
+    let holds = |path: &PathBuf| {
+        [EXTENSION, MERGED].iter().any(|e| list(path, e).is_ok_and(|files| !files.is_empty()))
+            || named_otherwise(path, &|_| true).is_ok_and(|found| !found.files.is_empty())
+    };
+    let mut found: Vec<_> = directories.take(MOST).filter(holds).collect();
+    found.sort();
+    found
+}

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::advice::{advice, measured_clear_rate};
 use super::draw::bucket;
 use super::stats::{by_bytes, estimated, exact_sizes};
-use super::text::{headline, render_text};
+use super::text::{headline, render_text, vanished};
 use super::{Loaded, Process, Style};
 
 const PAGE: &str = include_str!("html/page.html");
@@ -70,11 +70,12 @@ pub fn render_html(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
     let mut text = Vec::new();
     render_text(&mut text, loaded, &Style { width: 100, cut: usize::MAX, unicode: true, color: false })?;
     let sentence = advice(loaded, true, measured_clear_rate).unwrap_or_default();
+    let note = vanished(loaded).map_or(String::new(), |note| format!(". {note}"));
     let mut rest = PAGE;
     // In the order of the page, each once: what was filled in is not searched again.
     for (mark, value) in [
         ("{{style}}", STYLE.to_owned()),
-        ("{{headline}}", escape(&headline(loaded, &total))),
+        ("{{headline}}", escape(&(headline(loaded, &total) + &note))),
         ("{{advice}}", escape(&sentence)),
         ("{{text}}", escape(&String::from_utf8_lossy(&text))),
         ("{{data}}", data),

@@ -12,11 +12,12 @@ use std::time::UNIX_EPOCH;
 use record::{parse, Counts, Ended, Error, RECORD_BYTES};
 
 use super::chain;
-use super::directory::{list, named_otherwise, EXTENSION, MERGED};
+use super::directory::{below, list, named_otherwise, EXTENSION, MERGED};
 use super::draw::plural;
 use super::merged;
 use super::process::{Key, Life, Process};
 use super::state::{held, settle};
+use crate::run::say::quote;
 
 /// More than any record has; what lies behind is not read.
 const MAX_BYTES: u64 = 1 << 20;
@@ -53,6 +54,8 @@ pub struct Loaded {
     pub aside: Vec<Problem>,
     /// Processes that were killed before their first count.
     pub unbegun: BTreeSet<Unbegun>,
+    /// Merged files that were found in a directory.
+    pub merged: BTreeSet<PathBuf>,
 }
 
 impl Loaded {
@@ -96,14 +99,20 @@ impl Loader {
             // After the records: what was folded in the meantime is in the merged file before its own is gone.
             let merged = list(path, MERGED)?;
             merged.iter().for_each(|f| self.file(f, true));
+            self.loaded.merged.extend(merged.iter().cloned());
             let others = named_otherwise(path, &|_| true)?;
             let sound = self.loaded.problems.len();
             others.files.iter().for_each(|(f, _)| self.file(f, true));
+            self.loaded
+                .merged
+                .extend(others.files.iter().filter(|(_, merged)| *merged).map(|(f, _)| f.clone()));
             self.loaded.aside.extend(self.loaded.problems.drain(sound..));
             Ok((records.len() + merged.len() + others.files.len(), others.denied))
         });
         match read {
-            Ok((0, 0)) => self.problem(path, true, format!("holds no record, nor a merged file; {MAKE}")),
+            Ok((0, 0)) => {
+                self.problem(path, true, format!("holds no record, nor a merged file; {}", instead(path)))
+            }
             Ok((0, denied)) => {
                 let files = plural(denied, "file", "files");
                 self.problem(path, false, format!("holds no record that may be read; of {files}: {DENIED}"));
@@ -231,6 +240,19 @@ pub fn unbegun(path: &Path, meta: &Metadata) -> Unbegun {
     (name, made.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)))
 }
 
+/// What to give instead of a directory without records.
+fn instead(path: &Path) -> String {
+    const NAMED: usize = 3;
+    let below = below(path);
+    if below.is_empty() {
+        return MAKE.into();
+    }
+    let them = if below.len() == 1 { "a directory in it does" } else { "directories in it do" };
+    let names: Vec<_> = below.iter().take(NAMED).map(quote).collect();
+    let more = if below.len() > NAMED { " ..." } else { "" };
+    format!("{them}: fastcalloc report {}{more}", names.join(" "))
+}
+
 const MAKE: &str = "make one with `fastcalloc-run -o DIR COMMAND`, or set FASTCALLOC_LOG=DIR/%p.fcrec for a program that runs \
                     with the library";
 
@@ -241,7 +263,7 @@ fn io_reason(e: &io::Error) -> String {
     match e.kind() {
         io::ErrorKind::NotFound => "no such file or directory; check the name".into(),
         io::ErrorKind::PermissionDenied => DENIED.into(),
-        _ => e.to_string(),
+        _ => format!("{e}; give files and directories that can be read"),
     }
 }
 

@@ -10,7 +10,7 @@ use super::draw::{bar, bucket, bytes, number, percent, plain, sampled};
 use super::process::total_of;
 use super::settings;
 use super::stats::{by_bytes, exact_sizes, extrapolated, large_calls};
-use super::text::headline;
+use super::text::{headline, vanished};
 use super::Loaded;
 
 const TOP: usize = 10;
@@ -23,6 +23,9 @@ const BAR: usize = 10;
 pub fn render_markdown(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
     let total = loaded.total();
     writeln!(out, "## Allocations\n\n{}", headline(loaded, &total))?;
+    if let Some(note) = vanished(loaded) {
+        writeln!(out, "\n{note}")?;
+    }
     if let Some(sentence) = advice(loaded, true, measured_clear_rate) {
         writeln!(out, "\n> {}", escape(&sentence))?;
     }

@@ -1,5 +1,6 @@
 //! The report as tables for people.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use record::{Counts, Event, Kind, BUCKETS};
@@ -29,6 +30,10 @@ pub fn render_text(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::R
         writeln!(out, "{}\n", style.paint(Ink::Advice, &wrap(&sentence, style.width)))?;
     }
     writeln!(out, "{}", headline(loaded, &total))?;
+    if let Some(note) = vanished(loaded) {
+        writeln!(out, "{}", wrap(note, style.width))?;
+    }
+    sources(out, loaded, style)?;
     kinds(out, &total, style)?;
     percentiles(out, &total, style)?;
     for kind in Kind::ALL {
@@ -73,6 +78,32 @@ pub fn headline(loaded: &Loaded, total: &Counts) -> String {
         line.push_str(&format!(", and {them} killed before the first count"));
     }
     line
+}
+
+/// What the word in the headline means, if it is there.
+pub fn vanished(loaded: &Loaded) -> Option<&'static str> {
+    loaded.processes.iter().any(|p| p.state() == "vanished").then_some(
+        "vanished: ended by a signal, as the workers of Python's Pool are, or unseen by the library; what they did until then is \
+         counted in full",
+    )
+}
+
+/// Out of which merged files the records are, where they were found in a directory that was given.
+fn sources(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<()> {
+    const NAMED: usize = 3;
+    let mut sources: BTreeMap<_, u64> = BTreeMap::new();
+    for p in loaded.processes.iter().filter(|p| loaded.merged.contains(&p.path)) {
+        *sources.entry(&p.path).or_default() += 1;
+    }
+    if sources.len() > NAMED {
+        let records = plural(sources.values().sum(), "record", "records");
+        return writeln!(out, "{records} read out of {} merged files", number(sources.len() as u64));
+    }
+    for (path, records) in sources {
+        let path = plain(&path.to_string_lossy(), style.cut.max(40), style.unicode);
+        writeln!(out, "{} read out of {path}", plural(records, "record", "records"))?;
+    }
+    Ok(())
 }
 
 fn kinds(out: &mut dyn Write, c: &Counts, style: &Style) -> io::Result<()> {
