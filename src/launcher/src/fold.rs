@@ -23,7 +23,7 @@ use crate::report::draw::{number, plural};
 use crate::report::load::{is_unbegun, unbegun, Loader, Unbegun};
 use crate::report::output::why;
 use crate::report::state::{held, mapped_names, settle};
-use crate::report::{merged, Process, EXTENSION, MERGED};
+use crate::report::{merged, Process, EXTENSION};
 
 /// Fold the records of ended processes in DIR into one file, DIR/folded.fcrecs
 #[derive(Args, Debug)]
@@ -55,34 +55,47 @@ pub struct Folded {
     pub left: usize,
     /// Of those, records that may not be read by this user.
     pub denied: usize,
+    /// Nothing, for another process folds there.
+    pub busy: bool,
 }
+
+const INTO: &str = "folded.fcrecs";
 
 /// Folds all that is finished in `directory` into `folded.fcrecs`.
 ///
 /// # Errors
 /// As [`Fold::run`].
 pub fn fold_finished(directory: &Path) -> io::Result<Folded> {
-    let into = format!("folded.{MERGED}");
-    Fold { directory, into: OsStr::new(&into), wanted: &|_| true, least: 1 }.run()
+    Fold { directory, into: OsStr::new(INTO), wanted: &|_| true, least: 1 }.run()
 }
 
 /// The subcommand.
 #[must_use]
 pub fn run(args: &FoldArgs) -> ExitCode {
+    let directory = args.directory.display();
     match fold_finished(&args.directory) {
-        Ok(Folded { left: 0, .. }) => ExitCode::SUCCESS,
-        Ok(Folded { folded, left, denied }) => {
-            if left > denied {
-                let done = plural(folded as u64, "record", "records");
-                let left = match left - denied {
-                    1 => "1 stays as it is: its process runs, or it is damaged, or nobody can tell".into(),
-                    n => format!(
-                        "{} stay as they are: their processes run, or they are damaged, or nobody can tell",
-                        number(n as u64)
-                    ),
-                };
-                complain(&format!("{done} folded; {left}"));
+        Ok(Folded { busy: true, .. }) => {
+            complain(&format!("another process is just folding {directory}; nothing was done"));
+            ExitCode::SUCCESS
+        }
+        Ok(Folded { folded, left, denied, .. }) => {
+            let mut done = format!("{} folded", plural(folded as u64, "record", "records"));
+            if folded != 0 {
+                done.push_str(&format!(" into {}", args.directory.join(INTO).display()));
             }
+            let said = match (folded, left - denied) {
+                (0, 0) if denied != 0 => None,
+                (0, 0) => Some(format!("{directory} holds no record to fold")),
+                (_, 0) => Some(done),
+                (_, 1) => Some(format!(
+                    "{done}; 1 stays as it is: its process runs, or it is damaged, or nobody can tell"
+                )),
+                (_, n) => Some(format!(
+                    "{done}; {} stay as they are: their processes run, or they are damaged, or nobody can tell",
+                    number(n as u64)
+                )),
+            };
+            said.iter().for_each(|said| complain(said));
             if denied == 0 {
                 return ExitCode::SUCCESS;
             }
@@ -101,7 +114,7 @@ pub fn run(args: &FoldArgs) -> ExitCode {
                 }
                 _ => why(&e),
             };
-            complain(&format!("cannot fold {}: {reason}", args.directory.display()));
+            complain(&format!("cannot fold {directory}: {reason}"));
             ExitCode::FAILURE
         }
     }
@@ -120,7 +133,7 @@ impl Fold<'_> {
         let directory = File::open(self.directory)?;
         match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Folded::default()),
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Folded { busy: true, ..Folded::default() }),
             Err(e) => return Err(e.into()),
         }
         let mut files = list(self.directory, EXTENSION)?;
@@ -129,11 +142,11 @@ impl Fold<'_> {
         files.extend(named.files.into_iter().filter(|(_, merged)| !merged).map(|(path, _)| path));
         let all = files.len();
         if all < self.least {
-            return Ok(Folded { folded: 0, left: all, denied: 0 });
+            return Ok(Folded { left: all, ..Folded::default() });
         }
         let (finished, denied) = finished(files, held);
         if finished.is_empty() || finished.len() < self.least {
-            return Ok(Folded { folded: 0, left: all, denied });
+            return Ok(Folded { left: all, denied, ..Folded::default() });
         }
         let folded = finished.len();
         let (done, paths): (Vec<_>, Vec<_>) = finished.into_iter().map(|(path, done)| (done, path)).unzip();
@@ -144,7 +157,7 @@ impl Fold<'_> {
                 _ => {}
             }
         }
-        Ok(Folded { folded, left: all - folded, denied })
+        Ok(Folded { folded, left: all - folded, denied, busy: false })
     }
 
     /// Puts the merged file, with what it has and `more`, into place, safe from a loss of power.
@@ -284,12 +297,15 @@ mod tests {
             rustix::mm::mmap(p, 65536, rustix::mm::ProtFlags::READ, rustix::mm::MapFlags::SHARED, &map, 0)
                 .unwrap()
         };
-        assert_eq!(fold.run_with(|_| None).unwrap(), Folded { folded: 0, left: 2, denied: 0 });
+        assert_eq!(fold.run_with(|_| None).unwrap(), Folded { folded: 0, left: 2, ..Folded::default() });
         // SAFETY: the mapping from above, not used any more.
         unsafe { rustix::mm::munmap(at, 65536).unwrap() };
-        assert_eq!(fold.run_with(|_| Some(true)).unwrap(), Folded { folded: 0, left: 2, denied: 0 });
+        assert_eq!(
+            fold.run_with(|_| Some(true)).unwrap(),
+            Folded { folded: 0, left: 2, ..Folded::default() }
+        );
         if mapped_names().is_some() {
-            assert_eq!(fold.run_with(|_| None).unwrap(), Folded { folded: 1, left: 1, denied: 0 });
+            assert_eq!(fold.run_with(|_| None).unwrap(), Folded { folded: 1, left: 1, ..Folded::default() });
         }
         assert!(dir.path().join("b.fcrec").exists() && dir.path().join("odd\n.fcrec").exists());
     }

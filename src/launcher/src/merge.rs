@@ -1,11 +1,14 @@
 //! `fastcalloc merge`: many records in one file. Depends on [`crate::report`].
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 
 use crate::report::command::{complain, complete};
+use crate::report::draw::plural;
 use crate::report::output::{replace, why};
 use crate::report::{load_paths, merged, MERGED};
 
@@ -15,7 +18,7 @@ use crate::report::{load_paths, merged, MERGED};
 /// readings of it the later one is kept.
 #[derive(Args, Debug)]
 pub struct MergeArgs {
-    /// The merged file; DIR/NAME.fcrecs is found by commands that are given DIR
+    /// The merged file, replaced if it is one already; DIR/NAME.fcrecs is found by commands that are given DIR
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// Record files, merged files, and directories with such files
@@ -39,11 +42,43 @@ pub fn run(args: &MergeArgs) -> ExitCode {
         complain(&format!("{out} is a directory; give the name of a file, as in {out}/all.{MERGED}"));
         return ExitCode::FAILURE;
     }
+    let replaced = match is_ours(&args.output) {
+        Ok(replaced) => replaced,
+        Err(why) => {
+            complain(&format!("{out} {why}; it stays as it is: choose another name, or remove it first"));
+            return ExitCode::FAILURE;
+        }
+    };
     match replace(&args.output, 0o600, |file| merged::write(file, &loaded)) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            let records = plural(loaded.processes.len() as u64, "record", "records");
+            let replaced = if replaced { " (replaced)" } else { "" };
+            complain(&format!("{records} merged into {out}{replaced}"));
+            ExitCode::SUCCESS
+        }
         Err(e) => {
             complain(&format!("cannot write {out}: {}", why(&e)));
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether a merged file is there, which may be replaced.
+///
+/// # Errors
+/// What else is there.
+fn is_ours(path: &Path) -> Result<bool, String> {
+    let Ok(meta) = path.metadata() else { return Ok(false) };
+    if !meta.is_file() {
+        return Err("is no regular file".into());
+    }
+    let mut start = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(64).read_to_end(&mut start))
+        .map_err(|e| format!("is there and can't be read ({e})"))?;
+    // Nothing is lost with an empty one, as mktemp makes it.
+    if !start.is_empty() && !merged::is(&start) {
+        return Err("is there and is no merged file".into());
+    }
+    Ok(!start.is_empty())
 }

@@ -84,7 +84,8 @@ fn ended_records_become_one_file() {
     let out = fastcalloc(d, "C", &["fold", "."]);
     assert!(out.status.success());
     assert!(
-        text(&out.stderr).starts_with("fastcalloc: 51 records folded; 2 stay as they are"),
+        text(&out.stderr)
+            .starts_with("fastcalloc: 51 records folded into ./folded.fcrecs; 2 stay as they are"),
         "{}",
         text(&out.stderr)
     );
@@ -101,8 +102,8 @@ fn ended_records_become_one_file() {
         let wanted = |name: &std::ffi::OsStr| name != "true.105.fcrec";
         Fold { directory: d, into: "folded.fcrecs".as_ref(), wanted: &wanted, least }.run().unwrap()
     };
-    assert_eq!(fold(11), Folded { folded: 0, left: 10, denied: 0 });
-    assert_eq!(fold(5), Folded { folded: 9, left: 1, denied: 0 });
+    assert_eq!(fold(11), Folded { folded: 0, left: 10, ..Folded::default() });
+    assert_eq!(fold(5), Folded { folded: 9, left: 1, ..Folded::default() });
     assert_eq!(names(d), ["clockless.fcrec", "folded.fcrecs", "true.105.fcrec"]);
     assert_eq!(sum(d), (calls + 8 + more, 62));
 }
@@ -116,8 +117,9 @@ fn records_of_any_name_are_folded() {
     fs::rename(d.join("true.0.fcrec"), d.join("true.0.rec")).unwrap();
     fs::rename(d.join("true.1.fcrec"), d.join("true.1")).unwrap();
     fs::write(d.join("note.txt"), "FCREC").unwrap();
-    output(&fastcalloc(d, "C", &["merge", "-o", "all.old", "true.2.fcrec"]));
-    output(&fastcalloc(d, "C", &["fold", "."]));
+    noted(&fastcalloc(d, "C", &["merge", "-o", "all.old", "true.2.fcrec"]));
+    assert_eq!(noted(&fastcalloc(d, "C", &["fold", "."])), "4 records folded into ./folded.fcrecs");
+    assert_eq!(noted(&fastcalloc(d, "C", &["fold", "."])), ". holds no record to fold");
     assert_eq!(names(d), ["all.old", "folded.fcrecs", "note.txt"]);
     assert_eq!(sum(d), (calls, 4));
 }
@@ -173,7 +175,7 @@ fn a_mapped_record_stays() {
     let mut line = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line)
         .unwrap();
-    assert_eq!(fold_finished(d).unwrap(), Folded { folded: 1, left: 1, denied: 0 });
+    assert_eq!(fold_finished(d).unwrap(), Folded { folded: 1, left: 1, ..Folded::default() });
     assert_eq!(names(d), ["folded.fcrecs", "true.1.fcrec"]);
     drop(child.stdin.take());
     child.wait().unwrap();

@@ -35,7 +35,8 @@ fn report(dir: &Path, paths: &[&str]) -> serde_json::Value {
 fn a_merged_file_says_what_its_records_say() {
     let dir = two_records();
     let d = dir.path();
-    assert_eq!(output(&run(d, &["merge", "-o", "all.fcrecs", "a.fcrec", "b.fcrec"])), "");
+    let merge = |args: &[&str]| noted(&run(d, &[&["merge", "-o"], args].concat())).to_owned();
+    assert_eq!(merge(&["all.fcrecs", "a.fcrec", "b.fcrec"]), "2 records merged into all.fcrecs");
     golden("merged.fcrecs", &fs::read_to_string(d.join("all.fcrecs")).unwrap());
     let want = report(d, &["a.fcrec", "b.fcrec"]);
     assert_eq!(report(d, &["all.fcrecs"]), want);
@@ -48,14 +49,16 @@ fn a_merged_file_says_what_its_records_say() {
     fs::rename(d.join("a.fcrec"), d.join("both/a.fcrec")).unwrap();
     fs::rename(d.join("b.fcrec"), d.join("both/b.fcrec")).unwrap();
     assert_eq!(text("all.fcrecs"), text("both"));
-    // Merged again it is the same, byte for byte.
     let (alone, merged) = (d.join("alone"), "alone/all.fcrecs");
     fs::create_dir(&alone).unwrap();
     fs::copy(d.join("all.fcrecs"), d.join(merged)).unwrap();
     assert!(output(&run(d, &["report", "alone"])).contains("\n2 records read out of alone/all.fcrecs\n"));
     assert!(!output(&run(d, &["report", merged])).contains("read out of"));
     fs::remove_dir_all(alone).unwrap();
-    assert_eq!(output(&run(d, &["merge", "-o", "again", "all.fcrecs", "both"])), "");
+    // Merged again it is the same, byte for byte.
+    fs::write(d.join("again"), "").unwrap();
+    assert_eq!(merge(&["again", "both/a.fcrec"]), "1 record merged into again");
+    assert_eq!(merge(&["again", "all.fcrecs", "both"]), "2 records merged into again (replaced)");
     assert_eq!(fs::read(d.join("again")).unwrap(), fs::read(d.join("all.fcrecs")).unwrap());
 }
 
@@ -182,6 +185,14 @@ fn merge_refuses_what_is_not_whole() {
     let out = run(d, &["merge", "-o", "out", "."]);
     assert_eq!(out.status.code(), Some(1));
     assert!(text(&out.stderr).contains("out was not written"), "{}", text(&out.stderr));
+    assert_eq!(fs::read_to_string(d.join("out")).unwrap(), "before");
+    for (there, why) in [("out", "is there and is no merged file"), ("/dev/null", "is no regular file")] {
+        let out = run(d, &["merge", "-o", there, "a.fcrec"]);
+        let want = format!(
+            "fastcalloc: {there} {why}; it stays as it is: choose another name, or remove it first\n"
+        );
+        assert_eq!((text(&out.stderr), out.status.code()), (&*want, Some(1)));
+    }
     assert_eq!(fs::read_to_string(d.join("out")).unwrap(), "before");
     let into_directory = run(d, &["merge", "-o", ".", "a.fcrec"]);
     assert_eq!(into_directory.status.code(), Some(1));

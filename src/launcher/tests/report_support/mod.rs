@@ -50,6 +50,13 @@ pub fn output(out: &Output) -> &str {
     text(&out.stdout)
 }
 
+/// What went well and said one line on stderr, nothing else: the line.
+pub fn noted(out: &Output) -> &str {
+    let stderr = text(&out.stderr);
+    assert_eq!((text(&out.stdout), stderr.lines().count(), out.status.code()), ("", 1, Some(0)), "{stderr}");
+    stderr.trim_end().strip_prefix("fastcalloc: ").unwrap()
+}
+
 /// Two processes: one with everything, and a Python-like one whose few large callocs have most of the bytes.
 pub fn two_records() -> TempDir {
     let dir = TempDir::new().unwrap();
