@@ -230,6 +230,13 @@ fn into_a_file() {
         said,
         "fastcalloc: cannot write the report: absent/x: the directory is not there; make it first\n"
     );
+    for (file, why) in [
+        (".", "it is a directory; give the name of a file in it"),
+        ("/proc/x", "no file can be made in /proc; choose another place"),
+    ] {
+        let said = format!("fastcalloc: cannot write the report: {file}: {why}\n");
+        assert_eq!(text(&to("json", file).stderr), said);
+    }
     assert!(output(&to("text", "/dev/stdout")).contains("\n2 processes, "));
     let names = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name());
     assert!(names.into_iter().all(|n| !n.to_string_lossy().contains("tmp")), "something was left behind");

@@ -1,5 +1,6 @@
 //! Where a report goes: stdout, or a file that appears whole or not at all. Depends on nothing of the workspace.
 
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -14,13 +15,20 @@ pub fn deliver(path: Option<&Path>, write: impl FnOnce(&mut dyn Write) -> io::Re
         write(&mut out)?;
         return out.flush();
     };
+    let named = |error: io::Error| match error.kind() {
+        // Whoever reads the pipe has seen enough.
+        io::ErrorKind::BrokenPipe => error,
+        _ => io::Error::other(format!("{}: {}", path.display(), why(&error))),
+    };
     // A device or pipe (/dev/stdout, /dev/null) is to be written to, not to be replaced.
     if path.metadata().is_ok_and(|m| !m.is_file()) {
-        let mut out = BufWriter::new(std::fs::OpenOptions::new().write(true).open(path)?);
-        write(&mut out)?;
-        return out.flush();
+        let to_it = || {
+            let mut out = BufWriter::new(File::options().write(true).open(path)?);
+            write(&mut out)?;
+            out.flush()
+        };
+        return to_it().map_err(named);
     }
-    let named = |error: io::Error| io::Error::other(format!("{}: {}", path.display(), why(&error)));
     replace(path, 0o644, write).map_err(named)
 }
 
@@ -34,6 +42,9 @@ pub fn why(e: &io::Error) -> String {
         io::ErrorKind::QuotaExceeded => "the disk quota is used up; make room, or choose another place",
         io::ErrorKind::ReadOnlyFilesystem => "the file system is read-only; choose another place",
         io::ErrorKind::NotADirectory => "a part of the path is a file; choose another place",
+        io::ErrorKind::IsADirectory => "it is a directory; give the name of a file in it",
+        // What the system says has no remedy; what we say has one.
+        _ if e.raw_os_error().is_some() => return format!("{e}; choose another place"),
         _ => return e.to_string(),
     };
     said.into()
@@ -61,7 +72,15 @@ pub fn replace(
         .map_err(|error| {
             // tempfile adds the temporary file's name, which says nothing to who asked for another.
             let said = error.to_string();
-            io::Error::new(error.kind(), said.split(" at path \"").next().unwrap_or_default())
+            let said = said.split(" at path \"").next().unwrap_or_default();
+            match error.kind() {
+                // As in /proc.
+                io::ErrorKind::NotFound if dir.is_dir() => io::Error::other(format!(
+                    "no file can be made in {}; choose another place",
+                    dir.display()
+                )),
+                kind => io::Error::new(kind, format!("{said}; choose another place")),
+            }
         })?;
     let mut out = BufWriter::new(file);
     write(&mut out)?;
