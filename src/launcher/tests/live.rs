@@ -69,6 +69,7 @@ fn live_in_a_terminal() {
     let screen = tmux.see("status 0");
     assert!(!screen.contains("by size"), "the screen was not given back:\n{screen}");
     assert!(screen.contains("fastcalloc-run: 1 process, "), "{screen}");
+    assert!(screen.contains("are not kept; with -o DIR beside --live they are"), "{screen}");
     assert_eq!(std::fs::read_to_string(dir.path().join("out")).unwrap(), "typed\n");
     assert_eq!(std::fs::read_to_string(dir.path().join("err")).unwrap(), "");
 

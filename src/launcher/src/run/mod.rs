@@ -221,6 +221,11 @@ fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake, killed: Option<(pid
     let something = !loaded.processes.is_empty();
     if cli.live && something {
         aside::sum_up(&headline(&loaded, &loaded.total()));
+        if cli.output.is_none() && !cli.stats {
+            aside::sum_up(
+                "these numbers are not kept; with -o DIR beside --live they are, for fastcalloc report DIR",
+            );
+        }
     }
     if cli.stats {
         told(&loaded.problems).iter().for_each(|said| line(said));
