@@ -7,6 +7,7 @@ use pal::{Pal, Range};
 use crate::block_cache::Entry;
 use crate::habit::{Found, Habit, Known};
 use crate::large::LargeAllocator;
+use crate::leave::LONGEST;
 use crate::ownership::Shape;
 use crate::request::{self, HEADER};
 use crate::sparse;
@@ -109,7 +110,7 @@ impl<P: Pal> LargeAllocator<P> {
             Habit::Prefix(_) if touched < WORTH_A_LOOK && !known.due() => {
                 self.habits.learn(class, Found::all(touched));
             }
-            _ if !self.look(&mut entry, class, &known) => return None,
+            _ if !self.look(&mut entry, class, &known, shape.pristine) => return None,
             _ => {}
         }
         Some(entry)
@@ -215,10 +216,10 @@ impl<P: Pal> LargeAllocator<P> {
         written.nth(1).is_none()
     }
 
-    /// Looks at the pages of a freed block and learns. What is found untouched needs no zeroing any more. False: the block is
-    /// not worth keeping.
+    /// Looks at the pages of a freed block and learns. What is found untouched needs no zeroing any more. `pristine`: it had no
+    /// memory when its caller got it. False: the block is not worth keeping.
     #[cold]
-    fn look(&self, entry: &mut Entry, class: usize, known: &Known) -> bool {
+    fn look(&self, entry: &mut Entry, class: usize, known: &Known, pristine: bool) -> bool {
         let expected = if let Habit::Prefix(pages) = known.habit { pages.min(entry.touched) } else { 0 };
         let least = if entry.advised { self.worth_sampling(entry) } else { SAMPLES as u32 + 1 };
         if expected >= least
@@ -244,7 +245,12 @@ impl<P: Pal> LargeAllocator<P> {
         let Survey { found, resident, end, proved } = self.survey(entry.base, entry.touched, entry.advised);
         let suspect = proved && found.idle > found.of / 8;
         let all = entry.advised && resident > found.of - found.of / 8;
-        if (suspect || all) && known.suspect && self.bytes(entry.touched) <= RESIDENT {
+        let bytes = self.bytes(entry.touched);
+        // In a long block, what was kept for earlier callers tells nothing of this one. A short one is quickly cleared whole.
+        if suspect && known.suspect && !pristine && bytes > LONGEST && self.give_up(entry) {
+            return entry.len < self.pages(LONG);
+        }
+        if (suspect || all) && known.suspect && bytes <= RESIDENT {
             // Pages that are only read, or overwritten with zeros, or written here and there in huge pages, are faulted in
             // anew after each purge, which costs more than clearing them.
             self.habits.learn_to_read(class, found.of);

@@ -142,7 +142,8 @@ impl<P: Pal> LargeAllocator<P> {
         self.missed(class);
         let light = self.habits.get(class).is_light(pages);
         let len = self.map_block(need, settled, light)?;
-        let shape = Shape { len: (len.len / page) as u32, usable: pages, light, ..Shape::default() };
+        let shape =
+            Shape { len: (len.len / page) as u32, usable: pages, light, pristine: true, ..Shape::default() };
         self.hand_out(len.start, shape, true, 0)
     }
 

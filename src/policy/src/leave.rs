@@ -18,7 +18,7 @@ use crate::turn::{Phase, State, Turn, FEW, FEWER};
 
 /// Longer ones are never left: they leave the processor's cache, where to clear them takes longer than is reckoned with, and
 /// while one allocator takes over from the other both hold memory for them.
-const LONGEST: usize = 2 << 20;
+pub(crate) const LONGEST: usize = 2 << 20;
 /// Classes of blocks up to [`LONGEST`], of pages of 4 KiB.
 pub(crate) const CLASSES: usize = 44;
 /// 512 KiB and a header.

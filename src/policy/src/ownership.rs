@@ -33,9 +33,11 @@ pub struct Shape {
     pub advised: bool,
     /// What it costs is being found out.
     pub audited: bool,
+    /// Untouched but for its first page when it was handed out: what memory it has, its caller wanted.
+    pub pristine: bool,
 }
 
-/// `left` shares its word with `light`, `touched` with `advised`, `usable` with `audited`.
+/// `left` shares its word with `light`, `touched` with `advised`, `usable` with `audited`, `len` with `pristine`.
 const FLAG: u32 = 1 << 31;
 
 #[repr(C, align(64))]
@@ -90,15 +92,17 @@ impl Slot<'_> {
         let (len, usable, left) = (sizes as u32, (sizes >> 32) as u32, (dirt >> 32) as u32);
         let touched = dirt as u32;
         let (light, advised, audited) = (left & FLAG != 0, touched & FLAG != 0, usable & FLAG != 0);
-        let (usable, touched, left) = (usable & !FLAG, touched & !FLAG, left & !FLAG);
-        Shape { len, usable, touched, left, light, advised, audited }
+        let pristine = len & FLAG != 0;
+        let (len, usable, touched, left) = (len & !FLAG, usable & !FLAG, touched & !FLAG, left & !FLAG);
+        Shape { len, usable, touched, left, light, advised, audited, pristine }
     }
 
     /// Changes the shape of a block that the caller owns.
     pub fn write(&self, shape: Shape) {
         let with = |pages: u32, flag| u64::from(pages.min(FLAG - 1) | if flag { FLAG } else { 0 });
         let dirt = with(shape.touched, shape.advised) | with(shape.left, shape.light) << 32;
-        self.sizes.store(u64::from(shape.len) | with(shape.usable, shape.audited) << 32, Ordering::Relaxed);
+        let sizes = with(shape.len, shape.pristine) | with(shape.usable, shape.audited) << 32;
+        self.sizes.store(sizes, Ordering::Relaxed);
         self.dirt.store(dirt, Ordering::Relaxed);
     }
 
@@ -293,6 +297,7 @@ mod tests {
                 light: n % 2 == 1,
                 advised: n % 3 == 1,
                 audited: n % 3 == 1,
+                pristine: n % 5 == 1,
             };
             assert!(table.insert(&pal, chunk, shape));
             model.insert(chunk, shape);

@@ -68,6 +68,8 @@ impl<P: Pal> LargeAllocator<P> {
             light: known.is_light(need),
             advised: entry.advised,
             audited: false,
+            // What is kept resident is charged, and cleared.
+            pristine: entry.charged == 0 && cleared <= self.bytes(1),
         };
         self.hand_out(entry.base, shape, false, cleared)
     }

@@ -315,6 +315,36 @@ fn who_reads_a_sparse_block_once_does_not_slow_the_scans_after() {
     assert_eq!(read, 0, "bytes of zero pages that every scan has to pass");
 }
 
+/// As where two threads each check a block once.
+#[test]
+fn who_reads_two_sparse_blocks_in_a_row_is_no_reader() {
+    for rounds in 5..20 {
+        let large = allocator();
+        let sparse: Vec<Range> = (0..64).map(|n| Range { start: n * 64 * 4096 + 100, len: 8 }).collect();
+        let pair = |read: bool| {
+            let both = [(); 2].map(|()| large.calloc(16 * MIB).expect("memory").addr);
+            for addr in both {
+                if read {
+                    assert!(large.pal().read(Range { start: addr, len: 16 * MIB }));
+                } else {
+                    sparse
+                        .iter()
+                        .for_each(|r| large.pal().write(Range { start: addr + r.start, len: r.len }, true));
+                }
+            }
+            // SAFETY: ours.
+            both.iter().for_each(|addr| assert!(unsafe { large.free(*addr) }));
+        };
+        (0..rounds).for_each(|_| pair(false));
+        pair(true);
+        (0..20).for_each(|_| pair(false));
+        large.pal().tally();
+        (0..10).for_each(|_| pair(false));
+        let tally = large.pal().tally();
+        assert!(tally.cleared <= 24 * MIB && tally.faults == 0, "{rounds}: {tally:?}");
+    }
+}
+
 #[test]
 fn sizes_that_vary_a_little_share_a_block() {
     let large = allocator();
