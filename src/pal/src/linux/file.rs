@@ -102,10 +102,38 @@ pub fn touch(fd: &Fd) {
     let _ = unsafe { syscall(libc::SYS_utimensat, [fd.0, 0, 0, 0, 0, 0]) };
 }
 
-/// Allocates the file's blocks, so that writing into its mapping can't meet a full disk (fallocate(2)). Raises no signal.
+/// ext2, ext3 and ext4 (linux/magic.h).
+const EXT4_SUPER_MAGIC: i64 = 0xEF53;
+/// Written at a time.
+const ZEROS: [u8; 4096] = [0; 4096];
+
+/// Allocates the blocks of an empty file, so that writing into its mapping can't meet a full disk. Raises no signal.
 pub fn allocate(fd: &Fd, len: usize) -> Result<(), i32> {
+    if system(fd) == Ok(EXT4_SUPER_MAGIC) && len.is_multiple_of(ZEROS.len()) {
+        return quietly(|| write_zeros(fd, len));
+    }
     // SAFETY: numbers only.
     quietly(|| unsafe { syscall(libc::SYS_fallocate, [fd.0, 0, 0, len, 0, 0]) }).map(|_| ())
+}
+
+/// Writes so many zeros (pwritev(2)). On ext4 that reserves the blocks as fallocate(2) does, but what is removed before it
+/// was written back never gets any, and no extent has to be marked as written afterwards: half the time
+/// (Documentation/filesystems/ext4/allocators.rst, "delayed allocation").
+fn write_zeros(fd: &Fd, len: usize) -> Result<(), i32> {
+    const MOST: usize = 16;
+    let parts = [libc::iovec { iov_base: ZEROS.as_ptr() as *mut _, iov_len: ZEROS.len() }; MOST];
+    let mut done = 0;
+    while done < len {
+        let count = ((len - done).div_ceil(ZEROS.len())).min(MOST);
+        // SAFETY: the kernel reads as many zeros as there are, so often.
+        match unsafe { syscall(libc::SYS_pwritev, [fd.0, parts.as_ptr() as usize, count, done, 0, 0]) } {
+            Ok(0) => return Err(libc::ENOSPC),
+            Ok(written) => done += written,
+            Err(libc::EINTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
 }
 
 /// Does something without the signals that a closed pipe or a limit on file size (`ulimit -f`) would raise in this
