@@ -14,7 +14,7 @@ use crate::large::LargeAllocator;
 use crate::request;
 use crate::reuse::STEADY;
 use crate::sync::{AtomicU64, Ordering::Relaxed};
-use crate::turn::{Phase, State, Turn, FEW, FEWER};
+use crate::turn::{Phase, State, Turn, FEW, FEWER, RUN};
 
 /// Longer ones are never left: they leave the processor's cache, where to clear them takes longer than is reckoned with, and
 /// while one allocator takes over from the other both hold memory for them.
@@ -63,6 +63,8 @@ impl<P: Pal> LargeAllocator<P> {
         let (light, plain) = (known.is_light(pages), self.is_plain(&known, pages));
         match now.phase {
             Phase::Audit if plain => now = now.judged(1, false, pace(pages)),
+            // Its callers had seemed to stop; eight blocks show that they have not.
+            Phase::Retry if plain && now.rest <= RUN => now = now.judged(1, false, pace(pages)),
             // To clear it all would take longer, without a doubt; and to follow it longer than to serve it.
             Phase::Audit if light && known.streak >= STEADY => now = now.judged(0, true, pace(pages)),
             Phase::Left if plain => now.seen = 0,

@@ -7,8 +7,9 @@ pub(crate) const RUN: u32 = 16;
 const WARM: u32 = 8;
 /// After so many that were left one is ours; twice as many each time, up to the second number, as long as its callers write.
 /// One of ours takes longer than one that served just before, and the next allocator gives memory back that is not in use for
-/// the time of one call (glibc trims the end of its heap): one in so many is 1 or 2 % in all.
-pub(crate) const FEW: (u32, u32) = (4, 256);
+/// the time of one call (glibc trims the end of its heap, and two blocks are faulted in anew, which takes as long as a hundred
+/// calls): one in so many is 1 to 10 % in all.
+pub(crate) const FEW: (u32, u32) = (4, 1024);
 /// The same of blocks from [`LONG`](crate::leave::LONG) pages on, of which none is kept for this, so that it has to be faulted in.
 pub(crate) const FEWER: (u32, u32) = (64, 1024);
 /// The pause after an audit that found what the one before it had found, up to so many calls.
@@ -191,14 +192,14 @@ mod tests {
     fn what_is_dear_is_left_and_tried_now_and_then() {
         let mut state = State::of(0);
         audit(&mut state, 8, true);
-        let runs = [4, 8, 16, 32, 64, 128, 256].map(|run| {
+        let runs = [4, 8, 16, 32, 64, 128, 256, 512, 1024].map(|run| {
             assert!(turns(&mut state, run).iter().all(|turn| *turn == Turn::Next));
             turns(&mut state, 1)
         });
-        assert_eq!(runs, [(); 7].map(|()| [Turn::Audited]));
+        assert_eq!(runs, [(); 9].map(|()| [Turn::Audited]));
         // After sixteen of those it is audited anew, and each time later.
-        assert_eq!(turns(&mut state, 9 * 257 + 257).iter().filter(|turn| **turn == Turn::Ours).count(), 1);
-        for pause in [512, 1024, 2048, 4096, 8192, 8192] {
+        assert_eq!(turns(&mut state, 7 * 1025 + 1025).iter().filter(|turn| **turn == Turn::Ours).count(), 1);
+        for pause in [2048, 4096, 8192, 8192] {
             state = state.retry();
             audit(&mut state, 8, true);
             assert_eq!((ours(&mut state, pause), ours(&mut state, 1)), (0, 1));
