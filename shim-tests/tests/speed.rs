@@ -147,6 +147,7 @@ fn who_has_no_habit() {
     for (kib, what, held) in [
         ("132", "half", "5"),
         ("200", "resized", "1"),
+        ("300", "read", "1"),
         ("400", "places", "1"),
         ("400", "places", "32"),
         ("400", "half", "5"),
