@@ -62,9 +62,11 @@ pub struct Budget {
     pub min_ms: u32,
     /// Rounds of a cheap cell: each peer's worker runs once a round.
     pub rounds: usize,
+    /// Rounds of a cell that is close to its bound after these, if its time allows.
+    pub close_rounds: usize,
     /// Fewest rounds of a dear one.
     pub min_rounds: usize,
-    /// Seconds that a cell's further rounds may take together.
+    /// Seconds that a cell's further rounds may take together; those of a close one twice as many.
     pub cell_seconds: f64,
     /// Rounds of the whole programs whose rule is one per cent.
     pub fine_rounds: usize,
@@ -77,6 +79,7 @@ impl Budget {
     pub const FULL: Budget = Budget {
         min_ms: 30,
         rounds: 5,
+        close_rounds: 15,
         min_rounds: 2,
         cell_seconds: 3.0,
         fine_rounds: 61,
@@ -86,6 +89,7 @@ impl Budget {
     pub const QUICK: Budget = Budget {
         min_ms: 15,
         rounds: 3,
+        close_rounds: 3,
         min_rounds: 2,
         cell_seconds: 0.8,
         fine_rounds: 21,
@@ -96,6 +100,12 @@ impl Budget {
     pub fn rounds_after(&self, first: f64) -> usize {
         let more = (self.cell_seconds / first.max(1e-6)) as usize;
         (1 + more).clamp(self.min_rounds, self.rounds)
+    }
+
+    /// The same of a cell that is close to its bound.
+    pub fn rounds_if_close(&self, first: f64) -> usize {
+        let more = (2.0 * self.cell_seconds / first.max(1e-6)) as usize;
+        (1 + more).clamp(self.rounds_after(first), self.close_rounds.max(self.rounds))
     }
 }
 
@@ -168,5 +178,7 @@ mod tests {
     fn dear_cells_get_fewer_rounds() {
         assert_eq!(Budget::FULL.rounds_after(0.01), Budget::FULL.rounds);
         assert_eq!(Budget::FULL.rounds_after(60.0), Budget::FULL.min_rounds);
+        assert_eq!(Budget::FULL.rounds_if_close(0.01), Budget::FULL.close_rounds);
+        assert_eq!(Budget::FULL.rounds_if_close(60.0), Budget::FULL.min_rounds);
     }
 }

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// A time within this factor of its bound counts as met.
 const NOISE: f64 = 1.10;
+/// Within these factors of its bound a cell is close to it, on either side.
+const CLOSE: std::ops::Range<f64> = 0.9..1.4;
 /// Peers that give memory back.
 const GIVING: [&str; 3] = ["glibc", "glibc-mmap", "jemalloc"];
 const OURS: &str = "fastcalloc";
@@ -97,6 +99,15 @@ fn everyone(peer: &str) -> bool {
 pub fn best<'a>(cell: &'a Cell, among: &dyn Fn(&str) -> bool) -> Option<(&'a str, f64)> {
     let measured = cell.peers.iter().filter(|(name, _)| among(name)).map(|(name, m)| (name.as_str(), m.ns));
     measured.min_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// Would noise decide whether a cell is met?
+pub fn is_close(cell: &Cell) -> bool {
+    let near = |who: &str, among: &dyn Fn(&str) -> bool| {
+        let factor = best(cell, among).zip(cell.ns(who)).map(|((_, bound), ns)| ns / bound);
+        factor.is_some_and(|factor| CLOSE.contains(&factor))
+    };
+    near(OURS, &giving) || near(RETAIN, &everyone)
 }
 
 /// Judges `(name of a cell, factor over its bound)` pairs: every factor at most [`NOISE`].

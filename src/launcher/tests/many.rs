@@ -112,6 +112,15 @@ fn check(report: &serde_json::Value, count: u64) {
     assert!((count / 10..=count / 5).contains(&vanished), "{vanished} of {count} were killed");
 }
 
+/// Tells the watching thread that it is over, also where this one panics.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn all_are_counted_and_the_directory_stays_small() {
     let count = processes();
@@ -119,6 +128,7 @@ fn all_are_counted_and_the_directory_stays_small() {
     let out = dir.path().join("records");
     let (over, most, early) = (AtomicBool::new(false), &mut 0, &mut false);
     std::thread::scope(|scope| {
+        let end = End(&over);
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 let now = files(&out);
@@ -128,7 +138,7 @@ fn all_are_counted_and_the_directory_stays_small() {
             }
         });
         let done = run(dir.path(), &["-o", "records"], count);
-        over.store(true, Ordering::Relaxed);
+        drop(end);
         assert!(done.stderr.is_empty(), "{}", String::from_utf8_lossy(&done.stderr));
     });
     assert!(*early, "nothing was folded as the run went");
