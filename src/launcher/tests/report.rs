@@ -231,7 +231,8 @@ fn into_a_file() {
         "fastcalloc: cannot write the report: absent/x: the directory is not there; make it first\n"
     );
     for (file, why) in [
-        (".", "it is a directory; give the name of a file in it"),
+        (".", "that is the name of a directory; give that of a file in it"),
+        ("new/", "that is the name of a directory; give that of a file in it"),
         ("/proc/x", "no file can be made in /proc; choose another place"),
     ] {
         let said = format!("fastcalloc: cannot write the report: {file}: {why}\n");

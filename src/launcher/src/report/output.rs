@@ -42,7 +42,7 @@ pub fn why(e: &io::Error) -> String {
         io::ErrorKind::QuotaExceeded => "the disk quota is used up; make room, or choose another place",
         io::ErrorKind::ReadOnlyFilesystem => "the file system is read-only; choose another place",
         io::ErrorKind::NotADirectory => "a part of the path is a file; choose another place",
-        io::ErrorKind::IsADirectory => "it is a directory; give the name of a file in it",
+        io::ErrorKind::IsADirectory => "that is the name of a directory; give that of a file in it",
         // What the system says has no remedy; what we say has one.
         _ if e.raw_os_error().is_some() => return format!("{e}; choose another place"),
         _ => return e.to_string(),
@@ -59,7 +59,10 @@ pub fn replace(
     mode: u32,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::{ffi::OsStrExt, fs::PermissionsExt};
+    if path.as_os_str().as_bytes().ends_with(b"/") {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
     // A link stays a link to the file that is replaced.
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let dir = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
