@@ -7,6 +7,7 @@ use pal::{Pal, Range};
 
 use crate::block_cache::{BlockCache, Entries, Entry, SHARDS};
 use crate::habit::Known;
+use crate::inspect::LONG;
 use crate::large::{Given, LargeAllocator};
 use crate::ownership::Shape;
 use crate::prove::BATCH;
@@ -21,7 +22,7 @@ const CLEARED_TOO: usize = 128 << 10;
 /// A class whose blocks came back untouched so often in a row is worth a stock.
 pub(crate) const STEADY: u8 = 8;
 /// Address space that a stock may take.
-const STOCK: usize = 800 << 20;
+const STOCK: usize = 512 << 20;
 
 /// What it took to take a block out of the cache.
 #[derive(Default)]
@@ -96,9 +97,9 @@ impl<P: Pal> LargeAllocator<P> {
         let alone = self.prove(entries, index);
         let entry = entries.remove(index)?;
         if entry.intact {
-            // Two or three are no batch of untouched ones, and threads would drive out each other's.
-            let blocks = BATCH.min(STOCK / self.whole(0, entry.len).len + 1);
-            found.wants = if alone && known.streak >= STEADY && blocks > 4 { blocks } else { 0 };
+            // A whole batch side by side, so that one call tells whether its mappings are as they were; this one makes way for it.
+            let batch = entry.len < self.pages(LONG) && alone && known.streak >= STEADY;
+            found.wants = if batch { BATCH + 1 } else { 0 };
             return Some(entry);
         }
         self.uncharge(&entry);
