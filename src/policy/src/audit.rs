@@ -6,6 +6,7 @@
 
 use pal::Pal;
 
+use crate::habit::Habit;
 use crate::large::{Given, LargeAllocator, Moved};
 use crate::leave::{CLASSES, LONG};
 use crate::ownership::{Shape, Slot};
@@ -16,11 +17,12 @@ use crate::turn::RUN;
 /// What it costs the next allocator to serve 4 KiB of blocks of up to [`NEAR`] bytes, and of longer ones, in nanoseconds: to clear
 /// them in the processor's cache. Measured with glibc 2.36: 26 for blocks of 128 KiB to 1 MiB, 34 for 4 MiB.
 const CLEARED: (u64, u64) = (26, 34);
-/// As above. Longer ones must cost twice as much here to be left: while the one allocator takes over from the other, both hold
-/// memory for them.
+/// As above.
 const NEAR: usize = 1 << 20;
 /// And what each block costs there, or may cost more here.
 const EACH: u64 = 250;
+/// What a calloc takes here besides clearing, in nanoseconds.
+const OURS: u64 = 1000;
 /// A page that becomes resident, in nanoseconds. Measured: 1300 in a virtual machine and 500 without one, and half of that again
 /// to give it back.
 const FAULT: u64 = 700;
@@ -56,16 +58,30 @@ impl<P: Pal> LargeAllocator<P> {
     /// As [`LargeAllocator::calloc`], and follows the block.
     #[cold]
     pub fn calloc_audited(&self, bytes: usize) -> Option<Given> {
-        let began = self.pal.nanoseconds();
+        let (most, began) = (self.widest.load(Relaxed), self.pal.nanoseconds());
         let given = self.calloc(bytes)?;
         let took = self.pal.nanoseconds().wrapping_sub(began);
+        // While callers hold more and more, the next allocator, too, has no memory for them but new one: that tells nothing.
+        if given.fresh && self.widest.load(Relaxed) > most && self.put_off(bytes) {
+            return Some(given);
+        }
         let chunk = given.addr - HEADER;
         if let (Some(slot), Some((pages, class))) = (self.owners.find(chunk), self.class_of(bytes)) {
             slot.write(Shape { audited: true, ..slot.read() });
             let had = self.had(chunk, pages);
-            self.charge(class, took.min(there(bytes) * OUTLIER).wrapping_sub(had * FAULT));
+            self.charge(class, self.took(class, bytes, &given, took).wrapping_sub(had * FAULT));
         }
         Some(given)
+    }
+
+    /// What counts of the time that a calloc took. A part that is out of the processor's cache takes anybody longer to clear.
+    fn took(&self, class: usize, bytes: usize, given: &Given, took: u64) -> u64 {
+        let there = there(bytes);
+        let part = given.cleared.saturating_mul(16).checked_div(bytes).unwrap_or(0) as u64;
+        match self.habits.get(class).habit {
+            Habit::Prefix(_) if part >= 4 => took.min(there * part / 16 + OURS),
+            _ => took.min(there * OUTLIER),
+        }
     }
 
     /// Takes a block back that was followed. False: somebody else just did.
@@ -102,7 +118,8 @@ impl<P: Pal> LargeAllocator<P> {
         slot.write(shape);
         // SAFETY: the caller's promise is the one asked for.
         let moved = unsafe { self.realloc_found(slot, chunk, shape, pages) };
-        self.came_back(shape.usable, began, has);
+        // Its free is still to come, which nobody follows.
+        self.came_back(shape.usable, began.wrapping_sub(2 * EACH), has);
         moved
     }
 
@@ -138,11 +155,7 @@ impl<P: Pal> LargeAllocator<P> {
         // Those that are still out make it less than it will be.
         let cost = (audit.cost.load(Relaxed) as i64).max(0) as u64;
         // Of short ones half a microsecond is seen.
-        let bearable = match self.bytes(pages) {
-            ..=NEAR if pages < LONG => there,
-            ..=NEAR => there + there / 2,
-            _ => 2 * there,
-        };
+        let bearable = if pages < LONG { there } else { there + there / 2 };
         let dear = cost > bearable * u64::from(RUN);
         if blocks < RUN && !dear {
             return false;

@@ -14,7 +14,7 @@ use crate::large::LargeAllocator;
 use crate::request;
 use crate::reuse::STEADY;
 use crate::sync::{AtomicU64, Ordering::Relaxed};
-use crate::turn::{Phase, State, Turn, FEW, FEWER, RUN};
+use crate::turn::{Phase, State, Turn, FEW, FEWER, MOST_SEEN, RUN};
 
 /// Longer ones are never left: they leave the processor's cache, where to clear them takes longer than is reckoned with, and
 /// while one allocator takes over from the other both hold memory for them.
@@ -62,12 +62,14 @@ impl<P: Pal> LargeAllocator<P> {
         let mut now = State::of(word.load(Relaxed));
         let (light, plain) = (known.is_light(pages), self.is_plain(&known, pages));
         match now.phase {
-            Phase::Audit if plain => now = now.judged(1, false, pace(pages)),
+            Phase::Audit | Phase::Again if plain => now = now.judged_surely(1, false, pace(pages)),
             // Its callers had seemed to stop; eight blocks show that they have not.
             Phase::Retry if plain && now.rest <= RUN => now = now.judged(1, false, pace(pages)),
             // To clear it all would take longer, without a doubt; and to follow it longer than to serve it.
-            Phase::Audit if light && known.streak >= STEADY => now = now.judged(0, true, pace(pages)),
-            Phase::Left if plain => now.seen = 0,
+            Phase::Audit | Phase::Again if light && known.streak >= STEADY => {
+                now = now.judged(0, true, pace(pages));
+            }
+            Phase::Left if plain => now.seen = now.seen.min(MOST_SEEN),
             _ => {}
         }
         let (turn, next) = now.turn(light, known.since.is_multiple_of(STEP), pace(pages));
@@ -107,14 +109,24 @@ impl<P: Pal> LargeAllocator<P> {
         let Some(word) = self.turns.classes.get(class) else { return false };
         let (now, known) = (State::of(word.load(Relaxed)), self.habits.get(class));
         let next = match (now.phase, times) {
-            (Phase::Audit | Phase::Retry, Some(times)) => {
-                now.judged(times, known.is_light(pages), pace(pages))
-            }
+            (phase, Some(times)) if phase.is_audit() => now.judged(times, known.is_light(pages), pace(pages)),
             (Phase::Left, None) if stopped(&known, pages) => now.retry(),
             _ => return false,
         };
         word.store(next.word(), Relaxed);
         next.phase == Phase::Left
+    }
+
+    /// One that was to be audited shall not be, but another one. False: none is.
+    pub(crate) fn put_off(&self, bytes: usize) -> bool {
+        let word = self.class_of(bytes).and_then(|(_, class)| self.turns.classes.get(class));
+        let Some(word) = word else { return false };
+        let now = State::of(word.load(Relaxed));
+        let audit = now.phase.is_audit();
+        if audit {
+            word.store(now.put_off().word(), Relaxed);
+        }
+        audit
     }
 
     fn phase(&self, class: usize) -> Phase {
@@ -128,7 +140,7 @@ impl<P: Pal> LargeAllocator<P> {
 
     /// Is the class under audit?
     pub(crate) fn is_audited(&self, class: usize) -> bool {
-        matches!(self.phase(class), Phase::Audit | Phase::Retry)
+        self.phase(class).is_audit()
     }
 
     /// Pages and class of the block for a request.
@@ -140,15 +152,17 @@ impl<P: Pal> LargeAllocator<P> {
     /// The next allocator has served a request with `addr`. If that is memory which nobody has touched yet, it maps each block
     /// anew, or gives its pages back in between: we do better, for a while.
     pub fn left(&self, bytes: usize, addr: usize) {
-        let Some((_, class)) = self.class_of(bytes) else { return };
+        let Some((pages, class)) = self.class_of(bytes) else { return };
         let Some(word) = self.turns.classes.get(class) else { return };
         let now = State::of(word.load(Relaxed));
         // At the end of a turn: the first ones of glibc are mapped, until it has seen one freed.
-        if now.phase == Phase::Left
-            && now.rest == 0
-            && self.pal.resident((addr + bytes / 2) & !(self.pal.page_size() - 1)) == Some(false)
-        {
-            word.store(now.forced().word(), Relaxed);
+        if now.phase != Phase::Left || now.rest > 0 {
+            return;
+        }
+        if self.pal.resident((addr + bytes / 2) & !(self.pal.page_size() - 1)) == Some(false) {
+            let held = self.pages(self.live()).checked_div(pages).unwrap_or(0);
+            let next = now.tried(held).unwrap_or_else(|| now.forced());
+            word.store(next.word(), Relaxed);
         }
     }
 }

@@ -24,11 +24,12 @@ const AGAIN: (u32, u32) = (16, 256);
 const CHANGES: u32 = 4;
 /// So many are ours before the next allocator is tried again, if it mapped one anew: more when it did so before.
 const KEPT: u32 = 1024;
-/// It is tried for a few calls, and each time for twice as many, up to so many: if its callers hold several blocks, the first ones
-/// are new anywhere.
+/// It is tried for a few calls, and each time for twice as many, up to so many.
 const TRIED: u32 = 128;
+/// The same where callers hold several blocks: the first ones are new anywhere.
+const TRIED_OF_MANY: u32 = 256;
 /// No more counts than so many times that it mapped anew.
-const MOST_SEEN: u32 = 8;
+pub(crate) const MOST_SEEN: u32 = 8;
 /// A fresh mapping counts for so many of them: who holds more blocks than we keep has each mapped anew by us, too, and by the
 /// next allocator at less cost.
 const MISS: u32 = 64;
@@ -50,6 +51,8 @@ pub enum Turn {
 pub(crate) enum Phase {
     /// To be audited, after a few that are not.
     Audit,
+    /// The same once more, since they were found to cost less there: it may have been one odd block in sixteen.
+    Again,
     /// The same, after they had been left: all the same or not?
     Retry,
     /// Found to cost less here.
@@ -60,7 +63,15 @@ pub(crate) enum Phase {
     Forced,
 }
 
-const PHASES: [Phase; 5] = [Phase::Audit, Phase::Retry, Phase::Ours, Phase::Left, Phase::Forced];
+const PHASES: [Phase; 6] =
+    [Phase::Audit, Phase::Again, Phase::Retry, Phase::Ours, Phase::Left, Phase::Forced];
+
+impl Phase {
+    /// Is the class under audit?
+    pub fn is_audit(self) -> bool {
+        matches!(self, Phase::Audit | Phase::Again | Phase::Retry)
+    }
+}
 
 /// What is known of whose turn it is in a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,9 +113,9 @@ impl State {
     pub fn turn(self, light: bool, step: bool, (first, most): (u32, u32)) -> (Turn, State) {
         let less = State { rest: self.rest.saturating_sub(1), ..self };
         match self.phase {
-            Phase::Audit | Phase::Retry if self.rest == 0 => (Turn::Ours, self),
-            Phase::Audit | Phase::Retry if self.rest > RUN => (Turn::Ours, less),
-            Phase::Audit | Phase::Retry => (Turn::Audited, less),
+            phase if phase.is_audit() && self.rest == 0 => (Turn::Ours, self),
+            phase if phase.is_audit() && self.rest > RUN => (Turn::Ours, less),
+            Phase::Audit | Phase::Again | Phase::Retry => (Turn::Audited, less),
             Phase::Ours if light != self.light && self.seen < CHANGES => (
                 Turn::Ours,
                 State { phase: Phase::Audit, rest: WARM + RUN, seen: self.seen + 1, light, ..self },
@@ -122,10 +133,15 @@ impl State {
             }
             Phase::Forced if self.rest > 0 => (Turn::Ours, less),
             Phase::Forced => {
-                let rest = (first << self.seen.min(MOST_SEEN)).min(TRIED) - 1;
-                (Turn::Next, State { phase: Phase::Left, rest, period: first, ..self })
+                let period = (first << self.seen.min(MOST_SEEN)).min(TRIED);
+                (Turn::Next, State { phase: Phase::Left, rest: period - 1, period, ..self })
             }
         }
+    }
+
+    /// Another one is to be audited instead.
+    pub fn put_off(self) -> State {
+        State { rest: self.rest + 1, ..self }
     }
 
     /// To be audited anew.
@@ -134,7 +150,15 @@ impl State {
     }
 
     /// The audit is over: to have it here takes so many times as long; 0: not longer.
-    pub fn judged(self, times: u32, light: bool, (first, most): (u32, u32)) -> State {
+    pub fn judged(self, times: u32, light: bool, pace: (u32, u32)) -> State {
+        match (self.phase, times) {
+            (Phase::Audit, 1..) => State { phase: Phase::Again, rest: RUN, light, ..self },
+            _ => self.judged_surely(times, light, pace),
+        }
+    }
+
+    /// The same, where no other audit is needed.
+    pub fn judged_surely(self, times: u32, light: bool, (first, most): (u32, u32)) -> State {
         let again = self.phase == Phase::Retry;
         let rarely = times.saturating_mul(PERCENT).min(PAUSE);
         let (phase, period, seen) = match (times, again) {
@@ -153,6 +177,13 @@ impl State {
         }
         let period = (2 * self.period).clamp(KEPT, LONG_TURN);
         State { phase: Phase::Left, rest: period, period, ..self }
+    }
+
+    /// The next allocator mapped one anew, and callers hold so many, for which it may need new memory twice: as mappings, and in its
+    /// heap. Is it to be tried for longer before that means anything?
+    pub fn tried(self, held: u32) -> Option<State> {
+        let period = (4 * self.period).min(TRIED_OF_MANY);
+        (self.period < (2 * held).min(TRIED_OF_MANY)).then_some(State { rest: period, period, ..self })
     }
 
     /// The next allocator mapped one anew.
@@ -192,6 +223,7 @@ mod tests {
     fn what_is_dear_is_left_and_tried_now_and_then() {
         let mut state = State::of(0);
         audit(&mut state, 8, true);
+        audit(&mut state, 0, true);
         let runs = [4, 8, 16, 32, 64, 128, 256, 512, 1024].map(|run| {
             assert!(turns(&mut state, run).iter().all(|turn| *turn == Turn::Next));
             turns(&mut state, 1)
