@@ -184,6 +184,25 @@ fn sizes_that_take_turns_are_all_sampled() {
     }
 }
 
+/// NumPy asks for huge pages, in which what is written is told to 4 KiB all the same.
+#[test]
+fn what_is_written_to_arrays_of_numpy_is_told_exactly() {
+    let logs = logs();
+    let arrays = "import numpy
+for i in range(5):
+    a = numpy.zeros(400_000_000, numpy.uint8)
+    a[4_000_000:4_020_480] = 1
+    del a";
+    recorded(logs.path(), Run::new(python("tests")).args(["-c", arrays]));
+    let report = report(logs.path());
+    let buckets = records(&report)[0]["kinds"]["calloc"]["buckets"].as_array().expect("buckets");
+    let bucket = buckets.iter().find(|b| b["le"] == 512 << 20).unwrap_or_else(|| panic!("{report}"));
+    let number = |name: &str| bucket[name].as_u64().expect("a number");
+    assert_eq!((number("frees"), number("scanned"), number("read")), (5, 5, 0), "{bucket}");
+    // 20,480 bytes lie in five or six pages.
+    assert!((5 * 20_480..=5 * 24_576).contains(&number("written")), "{bucket}");
+}
+
 /// What a program does first, when all its blocks are looked at, is not taken for what it does later.
 #[test]
 fn a_program_that_changes_its_ways_is_told_rightly() {

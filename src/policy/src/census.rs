@@ -3,7 +3,8 @@
 use pal::{Pal, Range};
 
 use crate::large::LargeAllocator;
-use crate::request::HEADER;
+use crate::ownership::Shape;
+use crate::request::{self, HEADER};
 
 /// Bytes of a block, by what was done to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,18 +19,25 @@ pub struct Census {
 
 impl<P: Pal> LargeAllocator<P> {
     /// Looks at a block that its caller is about to free. A page that holds only zeros counts as untouched even if it has
-    /// memory behind it: it may have it from an earlier caller. `None`: not ours, or it can't be told.
+    /// memory behind it: it may have it from an earlier caller, or be part of a huge one. `None`: not ours, or it can't be told.
     ///
     /// # Safety
     /// As [`LargeAllocator::free`], but the block stays.
     pub unsafe fn census(&self, addr: usize) -> Option<Census> {
+        let chunk = addr.wrapping_sub(HEADER);
         // SAFETY: the caller's promise is the one asked for.
-        let usable = unsafe { self.usable_size(addr) }?;
-        let (page, chunk) = (self.pal.page_size(), addr - HEADER);
-        let whole = Range { start: chunk - page, len: usable + HEADER + page };
+        let (slot, shape) = unsafe { self.recognise(chunk) }?;
+        let (page, usable) = (self.pal.page_size(), self.bytes(shape.usable) - HEADER);
+        let whole = self.whole(chunk - page, shape.len);
         // SAFETY: the block is ours; its first page is the sentinel.
         if !unsafe { self.pal.intact(whole) } {
-            return None;
+            // Huge pages are asked for by so many (NumPy) that they are worth a second call.
+            // SAFETY: its caller is done with it.
+            if self.bytes(shape.len) < request::HUGE || !unsafe { self.pal.unify(whole) } {
+                return None;
+            }
+            self.habits.came_back(request::class(shape.usable as usize), true);
+            slot.write(Shape { advised: true, ..shape });
         }
         let mut census = Census::default();
         let mut count = |found: Range, dirty: bool| {

@@ -61,6 +61,9 @@ impl<P: Pal> LargeAllocator<P> {
             charged: touched,
             since: self.pal.seconds(),
         };
+        if shape.advised && !known.advised {
+            return None;
+        }
         let left = shape.left > shape.usable;
         if known.habit == Habit::Prefix(1) && !left && !known.due() && self.only_head(base, touched) {
             // The common case in a class that is never written to: not one system call now, and the proof comes when

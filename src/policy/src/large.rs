@@ -255,7 +255,7 @@ impl<P: Pal> LargeAllocator<P> {
     /// # Safety
     /// If the table knows the address, the caller holds a live pointer into its page.
     #[inline]
-    unsafe fn recognise(&self, chunk: usize) -> Option<(Slot<'_>, Shape)> {
+    pub(crate) unsafe fn recognise(&self, chunk: usize) -> Option<(Slot<'_>, Shape)> {
         let slot = self.owners.find(chunk)?;
         let shape = slot.read();
         // SAFETY: the page is mapped, since the caller holds a pointer into it.

@@ -54,6 +54,29 @@ fn a_census_counts_what_was_written() {
     }
 }
 
+/// NumPy asks for huge pages from 4 MiB on. That what was written is known does not make such a block one for everybody.
+#[test]
+fn a_census_looks_at_blocks_advised_to_use_huge_pages() {
+    let large = allocator();
+    for round in 0..5 {
+        let addr = large.calloc(16 * MIB).expect("memory").addr;
+        let inner = Range { start: addr.next_multiple_of(4096), len: 15 * MIB };
+        large.pal().advise(inner, HUGE_ADVICE);
+        large.pal().write(Range { start: inner.start + MIB, len: 5 * 4096 }, true);
+        // SAFETY: ours.
+        let census = unsafe { large.census(addr) }.expect("a scan");
+        assert_eq!(census.written, 5 * 4096, "round {round}");
+        // SAFETY: ours.
+        assert!(unsafe { large.free(addr) });
+        assert!(large.calloc(13 * MIB).expect("memory").fresh, "round {round}");
+    }
+    // Other advice makes it unknown.
+    let addr = large.calloc(16 * MIB).expect("memory").addr;
+    large.pal().advise(Range { start: addr.next_multiple_of(4096), len: 15 * MIB }, 1);
+    // SAFETY: ours.
+    assert_eq!(unsafe { large.census(addr) }, None);
+}
+
 const MIB: usize = 1 << 20;
 
 fn allocator() -> LargeAllocator<Fake> {

@@ -94,8 +94,8 @@ pub fn touched(out: &mut dyn Write, c: &Counts, style: &Style) -> io::Result<()>
         return writeln!(
             out,
             "{frees}, none of them scanned: what was touched is not known\n\
-             (blocks that the program changed by madvise or mprotect are not looked at; NumPy\n\
-             does so from 4 MiB on, and not with NUMPY_MADVISE_HUGEPAGE=0)"
+             (blocks that the program changed by mprotect, mlock or madvise are not looked at,\n\
+             but for those that it asked huge pages for)"
         );
     }
     writeln!(
