@@ -1,6 +1,7 @@
 /* The measured program of the benchmark: one allocator, one cell, one process.
  *
- *   worker pairs SIZE PATTERN THREADS MIN_MS LINGER   calloc + use + free, ns a pair
+ *   worker pairs SIZE PATTERN THREADS MIN_MS LINGER [HELD]   calloc + use + free, ns a pair; HELD (1) blocks of each thread are live
+ *                                                     at a time, and the oldest is freed
  *   worker madvise SIZE THREADS MIN_MS                madvise(MADV_DONTNEED) on an untouched range, ns a call
  *   worker burst SIZE COUNT                           COUNT blocks written and live at once, then all freed
  *   worker small tight|mix MIN_MS                     malloc/free, ns a call (a pair is two calls)
@@ -21,13 +22,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, HEAD = 16 << 10, SPARSE_STRIDE = 64 * PAGE, PROBES = 4096, MAX_THREADS = 64 };
+enum { PAGE = 4096, HEAD = 16 << 10, SPARSE_STRIDE = 64 * PAGE, PROBES = 4096, MAX_THREADS = 64, MAX_HELD = 256 };
 enum pattern { UNTOUCHED, HEAD_ONLY, SPARSE, HALF, FULL, PATTERNS };
 static const char *const NAMES[PATTERNS] = {"untouched", "head", "sparse", "half", "full"};
 
 static size_t size;
 static enum pattern pattern;
 static int threads = 1;
+static int held = 1;
 static uint64_t min_ns;
 static int bare_madvise;
 static pthread_barrier_t barrier;
@@ -105,11 +107,20 @@ static unsigned char *get(void) {
   __asm__ volatile("" : "+r"(block) : : "memory"); /* or the compiler drops the pair */
   return block;
 }
+static _Thread_local unsigned char *live[MAX_HELD];
+static _Thread_local int oldest;
+
 static void pair(void) {
   unsigned char *block = get();
   use(block);
   __asm__ volatile("" : : "r"(block) : "memory");
-  free(block);
+  if (held == 1) {
+    free(block);
+    return;
+  }
+  free(live[oldest]);
+  live[oldest] = block;
+  if (++oldest == held) oldest = 0;
 }
 /* Reads bytes all over a reused block. Not in the timed pairs: a read fault on an untouched page would be timed too. */
 static void verify(void) {
@@ -139,7 +150,7 @@ static void *loop(void *argument) {
   for (int count = 1;; count++) {
     once(range);
     spent = now() - began;
-    if ((count >= 8 && spent >= 3000000) || spent >= 250000000) break;
+    if ((count >= 8 && count >= 2 * held && spent >= 3000000) || spent >= 250000000) break;
   }
   if (!bare_madvise) verify();
   began = now();
@@ -165,6 +176,7 @@ static void *loop(void *argument) {
   /* Keep the pressure on until the slowest thread has its figure. */
   __atomic_sub_fetch(&running, 1, __ATOMIC_RELAXED);
   while (__atomic_load_n(&running, __ATOMIC_RELAXED) > 0) once(range);
+  for (int i = 0; i < MAX_HELD; i++) free(live[i]);
   return NULL;
 }
 
@@ -218,7 +230,7 @@ static int small(int mix) {
 }
 
 static int usage(void) {
-  dprintf(2, "usage: worker pairs SIZE PATTERN THREADS MIN_MS LINGER | madvise SIZE THREADS MIN_MS | burst SIZE COUNT | small tight|mix MIN_MS\n");
+  dprintf(2, "usage: worker pairs SIZE PATTERN THREADS MIN_MS LINGER [HELD] | madvise SIZE THREADS MIN_MS | burst SIZE COUNT | small tight|mix MIN_MS\n");
   return 2;
 }
 
@@ -240,11 +252,12 @@ int main(int argc, char **argv) {
     pattern = FULL;
     return burst(strtol(argv[3], NULL, 10), start_kib);
   }
-  if (!strcmp(argv[1], "pairs") && argc == 7) {
+  if (!strcmp(argv[1], "pairs") && (argc == 7 || argc == 8)) {
     while (pattern < PATTERNS && strcmp(argv[3], NAMES[pattern])) pattern++;
     threads = atoi(argv[4]);
     min_ns = strtoull(argv[5], NULL, 10) * 1000000u;
     wants_linger = atoi(argv[6]);
+    if (argc == 8) held = atoi(argv[7]);
   } else if (!strcmp(argv[1], "madvise") && argc == 5) {
     bare_madvise = 1;
     threads = atoi(argv[3]);
@@ -252,7 +265,7 @@ int main(int argc, char **argv) {
   } else {
     return usage();
   }
-  if (pattern >= PATTERNS || threads < 1 || threads > MAX_THREADS) return usage();
+  if (pattern >= PATTERNS || threads < 1 || threads > MAX_THREADS || held < 1 || held > MAX_HELD) return usage();
 
   pthread_t ids[MAX_THREADS];
   pthread_barrier_init(&barrier, NULL, (unsigned)threads);

@@ -1,6 +1,6 @@
 //! Runs the worker processes of the cells: every peer in turn, round after round.
 
-use crate::plan::{self, Budget, Pattern};
+use crate::plan::{self, Budget, Pattern, Spec};
 use crate::results::{Burst, Cell, Measure, BARE};
 use crate::setup::Peer;
 use crate::verdict;
@@ -36,7 +36,7 @@ struct Resting {
 
 /// Whose resident size it will be.
 enum Key {
-    Cell { size: u64, pattern: Pattern, threads: usize, peer: &'static str },
+    Cell { spec: Spec, peer: &'static str },
     Burst { size: u64, peer: &'static str },
 }
 
@@ -96,11 +96,12 @@ impl<'a> Runner<'a> {
     }
 
     /// Measures one cell into `cells`.
-    pub fn cell(&mut self, cells: &mut Vec<Cell>, size: u64, pattern: Pattern, threads: usize) -> Result<()> {
-        let mut cell = Cell { size, pattern, threads, peers: BTreeMap::new() };
+    pub fn cell(&mut self, cells: &mut Vec<Cell>, spec: Spec) -> Result<()> {
+        let Spec { size, pattern, threads, held } = spec;
+        let mut cell = Cell { size, pattern, threads, held, peers: BTreeMap::new() };
         let bare = Peer { name: BARE, library: None, env: Vec::new(), version: String::new() };
         let mut contestants: Vec<&Peer> = self.peers.iter().collect();
-        if pattern == Pattern::Untouched {
+        if pattern == Pattern::Untouched && held == 1 {
             contestants.push(&bare);
         }
         let mut failed: Vec<&str> = Vec::new();
@@ -137,13 +138,14 @@ impl<'a> Runner<'a> {
     fn once(&mut self, cell: &mut Cell, peer: &Peer, rest: bool) -> Result<()> {
         let rest = rest && peer.name != BARE;
         let mut command = peer.command(&self.worker);
-        let [size, threads, min_ms] =
-            [cell.size, cell.threads as u64, u64::from(self.budget.min_ms)].map(|n| n.to_string());
+        let [size, threads, held, min_ms] =
+            [cell.size, cell.threads as u64, cell.held as u64, u64::from(self.budget.min_ms)]
+                .map(|n| n.to_string());
         if peer.name == BARE {
             command.args(["madvise", &size, &threads, &min_ms]);
         } else {
             let rest = if rest { "1" } else { "0" };
-            command.args(["pairs", &size, cell.pattern.name(), &threads, &min_ms, rest]);
+            command.args(["pairs", &size, cell.pattern.name(), &threads, &min_ms, rest, &held]);
         }
         let mut worker = Running::start(&mut command)?;
         let words = worker.line()?;
@@ -159,8 +161,7 @@ impl<'a> Runner<'a> {
         if !rest {
             return worker.finish();
         }
-        let key =
-            Key::Cell { size: cell.size, pattern: cell.pattern, threads: cell.threads, peer: peer.name };
+        let key = Key::Cell { spec: cell.spec(), peer: peer.name };
         // What it still holds is unknown until it says so: at most its peak.
         self.resting.push(Resting { worker, since: Instant::now(), kib: peak, key });
         Ok(())
@@ -177,9 +178,8 @@ impl<'a> Runner<'a> {
             let words = worker.line().and_then(|words| worker.finish().map(|()| words));
             let after = words.and_then(|words| number(&words, "after_kib"));
             let (name, measure) = match key {
-                Key::Cell { size, pattern, threads, peer } => {
-                    let cell =
-                        cells.iter_mut().find(|c| (c.size, c.pattern, c.threads) == (size, pattern, threads));
+                Key::Cell { spec, peer } => {
+                    let cell = cells.iter_mut().find(|c| c.spec() == spec);
                     let Some(cell) = cell else { bail!("a figure for a cell that is not there") };
                     (format!("{}, {peer}", cell.name()), cell.peers.get_mut(peer))
                 }

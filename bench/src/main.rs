@@ -199,25 +199,17 @@ fn measure(options: &Options, root: &Path, target: &Path, out: &Path) -> Result<
             results.machine.load
         );
     }
-    // Work in units of about a fifth of a second of the reference machine.
-    let weight = |size: u64, pattern: Pattern, threads: u8| {
-        peers.len() as u64
-            + (size / 8 + pattern.dirty(size)) * u64::from(threads) * peers.len() as u64 / (400 << 20)
-    };
     let program_work = |spec: &programs::Spec| spec.rounds as u64 * 2 + 10;
     let mut total = specs.iter().map(program_work).sum::<u64>() + 20;
-    let plan: Vec<(u64, Pattern, u8)> = sizes
-        .iter()
-        .flat_map(|size| patterns.iter().map(move |pattern| (*size, *pattern)))
-        .flat_map(|(size, pattern)| options.threads.iter().map(move |threads| (size, pattern, *threads)))
-        .collect();
-    total += plan.iter().map(|(size, pattern, threads)| weight(*size, *pattern, *threads)).sum::<u64>();
+    let plan = plan::specs(&sizes, &patterns, &options.threads, !quick);
+    let weight = |spec: &plan::Spec| spec.weight(peers.len() as u64);
+    total += plan.iter().map(weight).sum::<u64>();
     let mut progress = progress::Progress::new(total);
     let mut runner = cells::Runner::new(worker, &peers, budget.clone(), results.machine.memory_kib);
-    for (size, pattern, threads) in plan {
-        progress.now(&format!("{} {} x{threads}", plan::size_name(size), pattern.name()));
-        runner.cell(&mut results.cells, size, pattern, usize::from(threads))?;
-        progress.advance(weight(size, pattern, threads));
+    for spec in plan {
+        progress.now(&format!("{} {} x{}", plan::size_name(spec.size), spec.pattern.name(), spec.threads));
+        runner.cell(&mut results.cells, spec)?;
+        progress.advance(weight(&spec));
         results.failures.clone_from(&runner.failures);
         // An interrupted run leaves what it has.
         write(&out.join("partial.json"), &serde_json::to_string(&results)?)?;

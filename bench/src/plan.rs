@@ -11,6 +11,47 @@ pub const QUICK_PATTERNS: &str = "untouched,sparse,full";
 /// Peers of `--quick`.
 pub const QUICK_PEERS: &str = "glibc,jemalloc,mimalloc3,fastcalloc,fastcalloc-retain";
 
+/// Sizes, and how many blocks of them are held at a time: 8, 32 and 128 MiB in all.
+pub const IN_TURN: [(u64, usize); 3] = [(128 << 10, 64), (1 << 20, 32), (16 << 20, 8)];
+
+/// What is measured in a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// Bytes asked for.
+    pub size: u64,
+    /// What the program writes.
+    pub pattern: Pattern,
+    /// Threads at once.
+    pub threads: usize,
+    /// Blocks that each of them holds at a time; the oldest is freed.
+    pub held: usize,
+}
+
+impl Spec {
+    /// Its share of the run, of so many peers, in units of about a fifth of a second of the reference machine.
+    pub fn weight(&self, peers: u64) -> u64 {
+        peers + (self.size / 8 + self.pattern.dirty(self.size)) * self.threads as u64 * peers / (400 << 20)
+    }
+}
+
+/// All cells: one block at a time, and of some sizes more if `in_turn`.
+pub fn specs(sizes: &[u64], patterns: &[Pattern], threads: &[u8], in_turn: bool) -> Vec<Spec> {
+    let single = sizes.iter().map(|size| (*size, 1));
+    let several = IN_TURN.into_iter().filter(|(size, _)| in_turn && sizes.contains(size));
+    let mut all = Vec::new();
+    for (size, held) in single.chain(several) {
+        for pattern in patterns {
+            // Several threads with several blocks each tell nothing that these two do not.
+            let threads = threads
+                .iter()
+                .map(|threads| usize::from(*threads))
+                .filter(|threads| held == 1 || *threads == 1);
+            all.extend(threads.map(|threads| Spec { size, pattern: *pattern, threads, held }));
+        }
+    }
+    all
+}
+
 /// What a program does with a block between calloc and free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
@@ -159,6 +200,17 @@ mod tests {
         assert!(parse_size("12Q").unwrap_err().contains("unit"));
         assert!(parse_size("x").is_err() && parse_size("").is_err() && parse_size("1K").is_err());
         assert!(parse_size("99999999999G").unwrap_err().contains("too large"));
+    }
+
+    #[test]
+    fn several_blocks_are_held_of_the_sizes_that_are_measured() {
+        let all = specs(&[128 << 10, 4 << 20], &Pattern::ALL, &[1, 2], true);
+        assert_eq!(all.len(), 2 * 5 * 2 + 5);
+        assert!(all
+            .iter()
+            .filter(|spec| spec.held > 1)
+            .all(|spec| (spec.size, spec.threads) == (128 << 10, 1)));
+        assert_eq!(specs(&[128 << 10], &Pattern::ALL, &[1, 2], false).len(), 10);
     }
 
     #[test]

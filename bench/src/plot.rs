@@ -27,7 +27,8 @@ fn colour(name: &str) -> RGBColor {
 
 /// The points of one line, megabytes (2^20) and microseconds.
 fn points(r: &Results, peer: &str, pattern: Pattern, threads: usize) -> Vec<(f64, f64)> {
-    let cells = r.cells.iter().filter(|cell| (cell.pattern, cell.threads) == (pattern, threads));
+    let cells =
+        r.cells.iter().filter(|cell| (cell.pattern, cell.threads, cell.held) == (pattern, threads, 1));
     let mut points: Vec<(f64, f64)> = cells
         .filter_map(|cell| Some((cell.size as f64 / 1_048_576.0, cell.ns(peer)? / 1e3)))
         .filter(|(_, us)| *us > 0.0)

@@ -1,6 +1,6 @@
 //! What a run found, as it is written to the JSON file. Times are nanoseconds, sizes bytes, memory KiB.
 
-use crate::plan::{Budget, Pattern};
+use crate::plan::{Budget, Pattern, Spec};
 use crate::stats;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -86,8 +86,15 @@ pub struct Cell {
     pub pattern: Pattern,
     /// Threads at once, each with its own block.
     pub threads: usize,
+    /// Blocks that each of them holds at a time; the oldest is freed.
+    #[serde(default = "one")]
+    pub held: usize,
     /// By peer name.
     pub peers: BTreeMap<String, Measure>,
+}
+
+fn one() -> usize {
+    1
 }
 
 /// A peer in a cell.
@@ -156,10 +163,16 @@ impl Cell {
         self.peers.get(peer).map(|m| m.ns)
     }
 
+    /// What is measured in it.
+    pub fn spec(&self) -> Spec {
+        Spec { size: self.size, pattern: self.pattern, threads: self.threads, held: self.held }
+    }
+
     /// `16M sparse, 2 threads`.
     pub fn name(&self) -> String {
         let threads = if self.threads == 1 { "1 thread".into() } else { format!("{} threads", self.threads) };
-        format!("{} {}, {threads}", crate::plan::size_name(self.size), self.pattern.name())
+        let held = if self.held == 1 { String::new() } else { format!(", {} held", self.held) };
+        format!("{} {}, {threads}{held}", crate::plan::size_name(self.size), self.pattern.name())
     }
 }
 
@@ -185,9 +198,10 @@ impl Program {
 }
 
 impl Results {
-    /// The cell, if it was measured.
+    /// The cell of one block at a time, if it was measured.
     pub fn cell(&self, size: u64, pattern: Pattern, threads: usize) -> Option<&Cell> {
-        self.cells.iter().find(|c| (c.size, c.pattern, c.threads) == (size, pattern, threads))
+        let spec = Spec { size, pattern, threads, held: 1 };
+        self.cells.iter().find(|c| c.spec() == spec)
     }
 
     /// The program, if it was measured.

@@ -54,7 +54,8 @@ fn times(out: &mut String, r: &Results, pattern: Pattern, threads: usize) {
     if pattern == Pattern::Untouched {
         names.push(BARE.into());
     }
-    let cells = r.cells.iter().filter(|cell| (cell.pattern, cell.threads) == (pattern, threads));
+    let cells =
+        r.cells.iter().filter(|cell| (cell.pattern, cell.threads, cell.held) == (pattern, threads, 1));
     let rows: Vec<Vec<String>> =
         cells.map(|cell| [vec![size_name(cell.size)], row(cell, &names)].concat()).collect();
     if rows.is_empty() {
@@ -72,6 +73,25 @@ fn threads_name(threads: usize) -> String {
     }
 }
 
+/// Of which of several blocks the oldest is freed: times, and peaks of memory.
+fn in_turn(out: &mut String, r: &Results) {
+    let names = peers(r);
+    let cells: Vec<&Cell> = r.cells.iter().filter(|cell| cell.held > 1).collect();
+    if cells.is_empty() {
+        return;
+    }
+    out.push_str("### Several blocks held, the oldest freed, 1 thread\n\n");
+    let named = |cell: &&Cell, rest| {
+        let name = format!("{} {}, {} held", size_name(cell.size), cell.pattern.name(), cell.held);
+        [vec![name], rest].concat()
+    };
+    let head = [vec!["blocks".to_owned()], names.clone()].concat();
+    table(out, &head, &cells.iter().map(|cell| named(cell, row(cell, &names))).collect::<Vec<_>>());
+    out.push_str("MiB, peak / one second after the last free:\n\n");
+    let memory = |cell: &&Cell| names.iter().map(|name| memory_of(cell.peers.get(name))).collect();
+    table(out, &head, &cells.iter().map(|cell| named(cell, memory(cell))).collect::<Vec<_>>());
+}
+
 /// `peak / after` in MiB.
 fn memory_of(measure: Option<&Measure>) -> String {
     let mib = |kib: Option<i64>| kib.map_or("-".into(), |kib| format!("{:.0}", kib as f64 / 1024.0));
@@ -80,7 +100,8 @@ fn memory_of(measure: Option<&Measure>) -> String {
 
 fn memory(out: &mut String, r: &Results, pattern: Pattern, threads: usize) {
     let names = peers(r);
-    let cells = r.cells.iter().filter(|cell| (cell.pattern, cell.threads) == (pattern, threads));
+    let cells =
+        r.cells.iter().filter(|cell| (cell.pattern, cell.threads, cell.held) == (pattern, threads, 1));
     let row = |cell: &Cell| {
         let figures = names.iter().map(|name| memory_of(cell.peers.get(name)));
         std::iter::once(size_name(cell.size)).chain(figures).collect()
@@ -203,6 +224,7 @@ pub fn page(r: &Results) -> String {
     for threads in &threads {
         Pattern::ALL.iter().for_each(|pattern| times(&mut out, r, *pattern, *threads));
     }
+    in_turn(&mut out, r);
     programs(&mut out, r);
     if !r.bursts.is_empty() {
         out.push_str("## After a burst\n\nAll blocks live and written at once, then freed. MiB: peak / one second later.\n\n");

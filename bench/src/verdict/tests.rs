@@ -12,7 +12,7 @@ pub fn cell(size: u64, pattern: Pattern, threads: usize, ns: &[(&str, f64)]) -> 
         measure.add(*ns);
         peers.insert((*name).to_owned(), measure);
     }
-    Cell { size, pattern, threads, peers }
+    Cell { size, pattern, threads, held: 1, peers }
 }
 
 /// Results with nothing but these cells.
@@ -116,6 +116,12 @@ fn named_factors() {
     assert_eq!(status(&with(1200.0), "16M untouched"), Status::NotMet);
     assert_eq!(status(&with(1200.0), "100M full"), Status::NotMet);
     assert_eq!(status(&with(1200.0), "32M full"), Status::NotMeasured);
+    // Of several blocks held there is a figure of its own, and it counts among all cells.
+    assert_eq!(status(&with(1000.0), "8 held, 16M untouched"), Status::NotMeasured);
+    let mut several = with(1000.0);
+    several.cells[0].held = 8;
+    assert_eq!(status(&several, "8 held, 16M untouched"), Status::Met);
+    assert_eq!(status(&several, "16M untouched"), Status::NotMeasured);
 }
 
 #[test]
