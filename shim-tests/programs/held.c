@@ -1,0 +1,35 @@
+/* Blocks of one size, of which several are held and the oldest is freed. usage: held KIB none|half|full HELD
+   Prints nanoseconds a block, once it has gone on for a while, and the peak of resident memory in KiB. */
+#include "check.h"
+#include <sys/resource.h>
+#include <time.h>
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+int main(int argc, char **argv) {
+    CHECK(argc == 4);
+    static unsigned char *blocks[64];
+    size_t n = strtoul(argv[1], 0, 10) << 10, held = strtoul(argv[3], 0, 10);
+    size_t part = strcmp(argv[2], "none") ? strcmp(argv[2], "half") ? n : n / 2 : 0;
+    CHECK(held > 0 && held <= 64);
+    int count = (int)(((size_t)6 << 30) / n) + 10 * (int)held, warm = count / 4;
+    double began = 0;
+    for (int i = 0; i < count; i++) {
+        if (i == warm) began = now();
+        unsigned char *p = calloc(1, n);
+        CHECK(p);
+        if (part) CHECK(!p[0] && !p[part / 2] && !p[part - 1]);
+        memset(p, 1, part);
+        free(blocks[i % (int)held]);
+        blocks[i % (int)held] = p;
+    }
+    double took = (now() - began) / (count - warm);
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    printf("%.1f %ld\n", took, used.ru_maxrss);
+    return 0;
+}
