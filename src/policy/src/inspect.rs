@@ -104,6 +104,9 @@ impl<P: Pal> LargeAllocator<P> {
                 self.habits.trusted(class);
                 entry.expect = pages.min(touched);
                 entry.charged = entry.expect - 1;
+                if shape.pristine && pages > touched / 2 {
+                    self.habits.faulted_in(class);
+                }
             }
             Habit::Sparse(pages) if faithful => {
                 self.habits.trusted(class);
@@ -207,6 +210,13 @@ impl<P: Pal> LargeAllocator<P> {
         }
     }
 
+    /// Do so many pages have memory? A block that never had any is no such one as was kept for who writes.
+    fn seems_resident(&self, base: usize, pages: u32) -> bool {
+        [pages / 2, pages - 1]
+            .iter()
+            .all(|page| self.pal.resident(self.part(base, *page, pages).start) == Some(true))
+    }
+
     /// Samples pages that are all resident: are they still zero since we cleared them?
     fn seems_untouched(&self, base: usize, pages: u32) -> bool {
         let mut written = (1..=SAMPLES).filter(|sample| {
@@ -227,6 +237,7 @@ impl<P: Pal> LargeAllocator<P> {
         let least = if entry.advised { self.worth_sampling(entry) } else { SAMPLES as u32 + 1 };
         if expected >= least
             && self.ends_at(entry.base, expected, entry.touched)
+            && self.seems_resident(entry.base, expected)
             && self.seems_untouched(entry.base, expected)
         {
             if known.idle < if known.reads { LONGER } else { PATIENCE } {
@@ -249,6 +260,18 @@ impl<P: Pal> LargeAllocator<P> {
         let suspect = proved && found.idle > found.of / 8;
         let all = entry.advised && resident > found.of - found.of / 8;
         let bytes = self.bytes(entry.touched);
+        let dear = self.is_dear(class, known, found, pristine) && bytes <= RESIDENT;
+        // Where blocks are kept resident, zeros tell nothing, unless next to nothing else is found again and again.
+        let some = found.dirty > found.of / 32;
+        if dear || (known.reads && (some || (suspect && known.idle < LONGER))) {
+            if some {
+                self.habits.learn_to_read(class, found.of);
+            } else {
+                self.habits.idle(class);
+            }
+            (entry.expect, entry.charged) = (entry.touched, resident.saturating_sub(1));
+            return true;
+        }
         // In a long block, what was kept for earlier callers tells nothing of this one. A short one is quickly cleared whole.
         if suspect && known.suspect && !pristine && bytes > LONGEST && self.give_up(entry) {
             return entry.len < self.pages(LONG);
@@ -280,6 +303,20 @@ impl<P: Pal> LargeAllocator<P> {
             entry.expect = entry.expect.min(entry.touched);
         }
         true
+    }
+
+    /// Most blocks of the class are left untouched, but one in so few is written in full that its page faults cost more than to clear
+    /// them all: is this another such one?
+    fn is_dear(&self, class: usize, known: &Known, found: Found, pristine: bool) -> bool {
+        let (light, full) = (known.is_light(found.of), found.dirty > found.of / 2);
+        if light {
+            self.habits.left_untouched(class, known.trusted());
+        }
+        let dear = light && full && self.habits.owes(class);
+        if full && pristine && known.habit != Habit::Unknown {
+            self.habits.faulted_in(class);
+        }
+        dear
     }
 
     /// Asks what became of the first `pages` pages of a block whose mapping is intact. Of huge pages nothing is idle: they

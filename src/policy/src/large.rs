@@ -225,7 +225,8 @@ impl<P: Pal> LargeAllocator<P> {
         pages: u32,
     ) -> Moved {
         let touched = shape.touched.max(shape.usable);
-        if pages <= shape.len && pages >= shape.len / 2 {
+        // Who grows has a use for what lies behind; who shrinks gives back more than half.
+        if pages <= shape.len && pages >= shape.usable.min(shape.len / 2) {
             slot.write(Shape { usable: pages, touched, light: false, ..shape });
             self.uncount(&shape);
             self.live.0.fetch_add(self.bytes(pages), Relaxed);
