@@ -1,6 +1,7 @@
-/* Blocks of one size whose callers keep to no habit. usage: no_habit KIB places|half|some|read|resized HELD
+/* Blocks of one size whose callers keep to no habit. usage: no_habit KIB places|half|some|seldom|mixed|read|resized|grown HELD
    places: 8 pages anywhere are written; half: the same of every other block, at random; some: one block in eight is written in full,
-   of the others 8 pages; read: all is read; resized: 8 pages are written, then the block grows by half.
+   of the others 8 pages; seldom: one in 17 is written in full; mixed: a quarter is written and all is read; read: all is read;
+   resized: 8 pages are written, then the block grows by half; grown: it is written in full and grows to twice, twice.
    Prints nanoseconds a block, once it has gone on for a while. */
 #include "check.h"
 #include <time.h>
@@ -29,7 +30,18 @@ int main(int argc, char **argv) {
         if (i == warm) began = now();
         unsigned char *p = calloc(1, n);
         CHECK(p && !p[0] && !p[n / 2] && !p[n - 1]);
-        if (!strcmp(what, "read")) {
+        int mixed = !strcmp(what, "mixed"), grown = !strcmp(what, "grown");
+        if (mixed || grown) memset(p, 1, mixed ? n / 4 : n);
+        if (mixed) {
+            for (size_t at = n / 4 / 4096 * 4096 + 4096; at < n; at += 4096) CHECK(!((volatile unsigned char *)p)[at]);
+        } else if (grown) {
+            for (int times = 2; times <= 4; times *= 2) {
+                CHECK((p = realloc(p, n * times)));
+                memset(p + n * times / 2, 1, n * times / 2);
+            }
+        } else if (!strcmp(what, "seldom")) {
+            if (i % 17 == 0) memset(p, 1, n);
+        } else if (!strcmp(what, "read")) {
             for (size_t at = 0; at < n; at += 4096) CHECK(!((volatile unsigned char *)p)[at]);
         } else if (!strcmp(what, "some") && rand_r(&seed) % 8 == 0) {
             memset(p, 1, n);

@@ -156,6 +156,9 @@ fn who_has_no_habit() {
         ("1000", "some", "5"),
         ("2000", "read", "1"),
         ("2000", "places", "5"),
+        ("4096", "seldom", "4"),
+        ("4096", "mixed", "4"),
+        ("4096", "grown", "1"),
     ] {
         let run = Run::new(c_program("no_habit", &[])).args([kib, what, held]);
         let named = format!("{kib} KiB {what}, {held} held");

@@ -79,7 +79,7 @@ impl<P: Pal> LargeAllocator<P> {
         let there = there(bytes);
         let part = given.cleared.saturating_mul(16).checked_div(bytes).unwrap_or(0) as u64;
         match self.habits.get(class).habit {
-            Habit::Prefix(_) if part >= 4 => took.min(there * part / 16 + OURS),
+            Habit::Prefix(_) | Habit::Unknown if part >= 4 => took.min(there * part / 16 + OURS),
             _ => took.min(there * OUTLIER),
         }
     }
@@ -118,7 +118,8 @@ impl<P: Pal> LargeAllocator<P> {
         slot.write(shape);
         // SAFETY: the caller's promise is the one asked for.
         let moved = unsafe { self.realloc_found(slot, chunk, shape, pages) };
-        // Its free is still to come, which nobody follows.
+        // To resize a long one costs the next allocator as much, or a copy. Its free is still to come, which nobody follows.
+        let began = if shape.usable < LONG { began } else { self.pal.nanoseconds() };
         self.came_back(shape.usable, began.wrapping_sub(2 * EACH), has);
         moved
     }

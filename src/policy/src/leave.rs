@@ -8,10 +8,12 @@
 
 use pal::Pal;
 
+use crate::block_cache::BlockCache;
 use crate::habit::{Habit, Known};
 use crate::inspect::CLEARED_WHOLE;
 use crate::large::LargeAllocator;
 use crate::request;
+use crate::retire::SLACK;
 use crate::reuse::STEADY;
 use crate::sync::{AtomicU64, Ordering::Relaxed};
 use crate::turn::{Phase, State, Turn, FEW, FEWER, MOST_SEEN, RUN};
@@ -72,6 +74,9 @@ impl<P: Pal> LargeAllocator<P> {
             Phase::Left if plain => now.seen = now.seen.min(MOST_SEEN),
             _ => {}
         }
+        if now.phase == Phase::Left && self.phase(class) != Phase::Left {
+            self.reckon_anew();
+        }
         let (turn, next) = now.turn(light, known.since.is_multiple_of(STEP), pace(pages));
         if next != now {
             word.store(next.word(), Relaxed);
@@ -114,7 +119,18 @@ impl<P: Pal> LargeAllocator<P> {
             _ => return false,
         };
         word.store(next.word(), Relaxed);
+        if next.phase == Phase::Left {
+            self.reckon_anew();
+        }
         next.phase == Phase::Left
+    }
+
+    /// From now on the next allocator holds memory for a class: what we held for it counts no more as what the program needs, be it in
+    /// blocks of that length or in what they were resized to.
+    #[cold]
+    fn reckon_anew(&self) {
+        self.peak.store(0, Relaxed);
+        self.retain_at_most(SLACK, BlockCache::home(self.pal.thread()));
     }
 
     /// One that was to be audited shall not be, but another one. False: none is.

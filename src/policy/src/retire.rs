@@ -15,7 +15,7 @@ use crate::sync::Ordering::Relaxed;
 /// Address space kept in freed blocks where no limit stands.
 const SPARE: usize = 1280 << 20;
 /// What may be kept beyond the peak of what callers held: freed blocks keep their first page.
-const SLACK: usize = 512 << 10;
+pub(crate) const SLACK: usize = 512 << 10;
 /// Seconds after which a freed block that nobody wanted is given back.
 const AGE: u32 = 10;
 
