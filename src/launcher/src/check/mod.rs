@@ -1,6 +1,7 @@
 //! `fastcalloc check`: limits on what was recorded, for CI. Depends on [`crate::report`].
 
 mod grammar;
+mod scanned;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -16,21 +17,25 @@ use crate::report::draw::{bytes, number, unit};
 use crate::report::output::deliver;
 use crate::report::{load_paths, markdown, Loaded};
 use grammar::{parse, Limit, Metric, Sizes, What};
+use scanned::scanned;
 
 const AFTER: &str = "\
 LIMIT is WHAT=NUMBER, and WHAT is one of
   KIND.METRIC, with KIND all, malloc, calloc, realloc or aligned and METRIC calls, bytes or failed
   calloc.METRIC, of large callocs, with METRIC fresh, reused, forwarded, avoided, cleared, untouched, read or written
-  (the last three in bytes of the blocks that were scanned when freed, not of all)
+  (the last three in bytes of all blocks that were freed, an estimate where not all of them were scanned)
   free.calls, peak (most large bytes of one process), live (large bytes), processes,
   programs (a process that goes on as another program by exec runs two)
 After KIND sizes may be bounded with >, >=, <, <=, on both sides if need be: calloc>64KiB<=1MiB.calls=100
 Sizes are counted by powers of two: > and <= a power of two are exact, other bounds take in the rest of their bucket.
 
-Exit status: 0 all limits hold, 3 a limit is exceeded, 1 records could not be read or the result not be written, 2 wrong usage";
+Exit status: 0 all limits hold, 3 a limit is exceeded, 1 records could not be read or the result not be written, 2 wrong usage,
+4 no limit is exceeded, but of one nobody can tell, since none of those blocks was scanned";
 
 /// A limit was exceeded.
 const EXCEEDED: u8 = 3;
+/// None was, but of one nobody can tell.
+const UNKNOWN: u8 = 4;
 
 /// Fail if more was allocated than allowed
 #[derive(Args, Debug)]
@@ -71,13 +76,23 @@ struct Answer {
 struct Finding {
     limit: String,
     max: u64,
-    value: u64,
+    /// `None` if nobody can tell.
+    value: Option<u64>,
     ok: bool,
-    /// What was counted, where that is not what was asked for.
+    verdict: Verdict,
+    /// What was counted, where that is not what was asked for, or why it is not known and what to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
     #[serde(skip)]
     in_bytes: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Ok,
+    Exceeded,
+    Unknown,
 }
 
 /// Compares. What was exceeded is exceeded even if some records could not be read.
@@ -102,20 +117,30 @@ pub fn run(args: &CheckArgs) -> ExitCode {
     if !loaded.problems.is_empty() {
         complain("not all records could be read: what holds for the others may not hold for all");
     }
-    match (answer.ok, shown && loaded.problems.is_empty()) {
-        (false, _) => ExitCode::from(EXCEEDED),
-        (true, true) => ExitCode::SUCCESS,
-        (true, false) => ExitCode::FAILURE,
+    let whole = shown && loaded.problems.is_empty();
+    let any = |verdict| answer.limits.iter().any(|f| f.verdict == verdict);
+    match (any(Verdict::Exceeded), whole, any(Verdict::Unknown)) {
+        (true, ..) => ExitCode::from(EXCEEDED),
+        (_, false, _) => ExitCode::FAILURE,
+        (_, _, true) => ExitCode::from(UNKNOWN),
+        _ => ExitCode::SUCCESS,
     }
 }
 
 fn find(limit: &Limit, loaded: &Loaded, c: &Counts) -> Finding {
-    let (value, in_bytes, mut note) = match &limit.what {
-        What::Frees => (c.frees, false, None),
-        What::Peak => (c.peak, true, None),
-        What::Live => (c.live, true, None),
-        What::Processes => (chain::count(&loaded.processes), false, None),
-        What::Programs => (loaded.processes.len() as u64, false, None),
+    let exact = |n: u64| (Some(n), Some(n <= limit.most), None);
+    let ((value, holds, mut note), in_bytes, sizes) = match &limit.what {
+        What::Frees => (exact(c.frees), false, None),
+        What::Peak => (exact(c.peak), true, None),
+        What::Live => (exact(c.live), true, None),
+        What::Processes => (exact(chain::count(&loaded.processes)), false, None),
+        What::Programs => (exact(loaded.processes.len() as u64), false, None),
+        What::Calls {
+            sizes, metric: metric @ (Metric::Untouched | Metric::Read | Metric::Written), ..
+        } => {
+            let found = scanned(*metric, sizes, c);
+            ((found.value, found.holds(limit.most), found.note), true, Some(sizes))
+        }
         What::Calls { kinds, sizes, metric } => {
             let range = sizes.first..=sizes.last;
             let value = if metric.of_large_callocs() {
@@ -133,19 +158,20 @@ fn find(limit: &Limit, loaded: &Loaded, c: &Counts) -> Finding {
                     }
                 }))
             };
-            (value, metric.in_bytes(), sizes.widened.then(|| format!("counted: {}", counted(sizes))))
+            (exact(value), metric.in_bytes(), Some(sizes))
         }
     };
-    if let What::Calls { metric: Metric::Untouched | Metric::Read | Metric::Written, sizes, .. } = &limit.what
-    {
-        let of = |get: fn(&LargeCounts) -> u64| sum(c.large[sizes.first..=sizes.last].iter().map(get));
-        let (frees, scanned) = (of(|l| l.frees), of(|l| l.scanned));
-        if scanned < frees {
-            let part = format!("{} of {} frees were scanned", number(scanned), number(frees));
-            note = Some(note.map_or(part.clone(), |n| format!("{n}; {part}")));
-        }
+    if let Some(sizes) = sizes.filter(|sizes| sizes.widened) {
+        let counted = format!("counted: {}", counted(sizes));
+        note = Some(note.map_or(counted.clone(), |more| format!("{counted}; {more}")));
     }
-    Finding { limit: limit.text.clone(), max: limit.most, value, ok: value <= limit.most, note, in_bytes }
+    let verdict = match holds {
+        Some(true) => Verdict::Ok,
+        Some(false) => Verdict::Exceeded,
+        None => Verdict::Unknown,
+    };
+    let (limit, max) = (limit.text.clone(), limit.most);
+    Finding { limit, max, value, ok: verdict == Verdict::Ok, verdict, note, in_bytes }
 }
 
 fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
@@ -184,22 +210,28 @@ fn counted(sizes: &Sizes) -> String {
 
 fn shown(f: &Finding) -> (String, String) {
     let show = if f.in_bytes { bytes } else { number };
+    let Some(value) = f.value else { return ("unknown".into(), show(f.max)) };
     let exact = |n: u64| {
         let text = show(n);
         // 2.0 GiB of 2.0 GiB is no reason; the bytes are.
-        if f.in_bytes && n >= 1024 && show(f.value) == show(f.max) && f.value != f.max {
+        if f.in_bytes && n >= 1024 && show(value) == show(f.max) && value != f.max {
             format!("{} B", number(n))
         } else {
             text
         }
     };
-    (exact(f.value), exact(f.max))
+    (exact(value), exact(f.max))
 }
 
 fn text(out: &mut dyn Write, answer: &Answer) -> io::Result<()> {
     for f in &answer.limits {
         let (value, max) = shown(f);
-        write!(out, "{:<8} {}: {value}, at most {max}", if f.ok { "ok" } else { "EXCEEDED" }, f.limit)?;
+        let verdict = match f.verdict {
+            Verdict::Ok => "ok",
+            Verdict::Exceeded => "EXCEEDED",
+            Verdict::Unknown => "UNKNOWN",
+        };
+        write!(out, "{verdict:<8} {}: {value}, at most {max}", f.limit)?;
         match &f.note {
             Some(note) => writeln!(out, " ({note})")?,
             None => writeln!(out)?,
@@ -209,16 +241,22 @@ fn text(out: &mut dyn Write, answer: &Answer) -> io::Result<()> {
 }
 
 fn as_markdown(out: &mut dyn Write, answer: &Answer) -> io::Result<()> {
-    let exceeded = answer.limits.iter().filter(|f| !f.ok).count();
-    match exceeded {
-        0 => writeln!(out, "## Allocations: all limits hold")?,
-        1 => writeln!(out, "## Allocations: a limit is exceeded")?,
-        n => writeln!(out, "## Allocations: {n} limits are exceeded")?,
-    }
+    let count = |verdict| answer.limits.iter().filter(|f| f.verdict == verdict).count();
+    let said = match (count(Verdict::Exceeded), count(Verdict::Unknown)) {
+        (0, 0) => "all limits hold".into(),
+        (0, _) => "not known whether all limits hold".into(),
+        (1, _) => "a limit is exceeded".into(),
+        (n, _) => format!("{n} limits are exceeded"),
+    };
+    writeln!(out, "## Allocations: {said}")?;
     markdown::table(out, &["", "value", "at most", "limit", ""])?;
     for f in &answer.limits {
         let (value, max) = shown(f);
-        let verdict = if f.ok { "ok" } else { "**exceeded**" };
+        let verdict = match f.verdict {
+            Verdict::Ok => "ok",
+            Verdict::Exceeded => "**exceeded**",
+            Verdict::Unknown => "**unknown**",
+        };
         let note = f.note.clone().unwrap_or_default();
         let note = markdown::escape(&note);
         markdown::row(out, &[verdict.into(), value, max, markdown::code(&f.limit), note])?;
