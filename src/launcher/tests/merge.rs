@@ -44,7 +44,7 @@ fn a_merged_file_says_what_its_records_say() {
     assert_eq!(report(d, &["."]), want);
     assert_eq!(report(d, &["b.fcrec", "all.fcrecs"]), want);
     // The report names the file where it says how to go on.
-    let text = |path: &str| without_advice(output(&run(d, &["report", path]))).replace(path, "FILE");
+    let text = |path: &str| output(&run(d, &["report", path])).replace(path, "FILE");
     fs::create_dir(d.join("both")).unwrap();
     fs::rename(d.join("a.fcrec"), d.join("both/a.fcrec")).unwrap();
     fs::rename(d.join("b.fcrec"), d.join("both/b.fcrec")).unwrap();
@@ -60,10 +60,6 @@ fn a_merged_file_says_what_its_records_say() {
     assert_eq!(merge(&["again", "both/a.fcrec"]), "1 record merged into again");
     assert_eq!(merge(&["again", "all.fcrecs", "both"]), "2 records merged into again (replaced)");
     assert_eq!(fs::read(d.join("again")).unwrap(), fs::read(d.join("all.fcrecs")).unwrap());
-}
-
-fn without_advice(text: &str) -> String {
-    text.split_once("\n\n").unwrap().1.to_owned()
 }
 
 /// What a test process did.

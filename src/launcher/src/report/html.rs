@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use record::{Counts, Kind};
 use serde::Serialize;
 
-use super::advice::{advice, measured_clear_rate};
+use super::advice::advice;
 use super::draw::bucket;
 use super::stats::{by_bytes, estimated, exact_sizes};
 use super::text::{headline, render_text, vanished};
@@ -69,7 +69,7 @@ pub fn render_html(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
     let data = serde_json::to_string(&data(loaded))?.replace('<', "\\u003c");
     let mut text = Vec::new();
     render_text(&mut text, loaded, &Style { width: 100, cut: usize::MAX, unicode: true, color: false })?;
-    let sentence = advice(loaded, true, measured_clear_rate).unwrap_or_default();
+    let sentence = advice(loaded, true).unwrap_or_default();
     let note = vanished(loaded).map_or(String::new(), |note| format!(". {note}"));
     let mut rest = PAGE;
     // In the order of the page, each once: what was filled in is not searched again.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use record::{Kind, LargeCounts, BUCKETS};
 
-use super::advice::{advice, measured_clear_rate};
+use super::advice::advice;
 use super::chain;
 use super::draw::{bar, bucket, bytes, number, percent, plain, sampled};
 use super::process::total_of;
@@ -26,7 +26,7 @@ pub fn render_markdown(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
     if let Some(note) = vanished(loaded) {
         writeln!(out, "\n{note}")?;
     }
-    if let Some(sentence) = advice(loaded, true, measured_clear_rate) {
+    if let Some(sentence) = advice(loaded, true) {
         writeln!(out, "\n> {}", escape(&sentence))?;
     }
     table(out, &["kind", "calls", "failed", "bytes"])?;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use record::{Counts, Event, Kind, BUCKETS};
 
-use super::advice::{advice, measured_clear_rate};
+use super::advice::advice;
 use super::chain;
 use super::draw::{bucket, bytes, number, plain, plural};
 use super::process::total_of;
@@ -26,7 +26,7 @@ const THREADS: usize = 16;
 /// Those of `out`.
 pub fn render_text(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<()> {
     let total = loaded.total();
-    if let Some(sentence) = advice(loaded, style.unicode, measured_clear_rate) {
+    if let Some(sentence) = advice(loaded, style.unicode) {
         writeln!(out, "{}\n", style.paint(Ink::Advice, &wrap(&sentence, style.width)))?;
     }
     writeln!(out, "{}", headline(loaded, &total))?;

@@ -105,26 +105,14 @@ pub fn small(pid: u32, started_ns: u64, calls: u64, ended: Ended) -> &'static Re
     r
 }
 
-/// Compares with a golden file; with FASTCALLOC_BLESS set, writes it. The measured rate and what follows from it vary.
+/// Compares with a golden file; with FASTCALLOC_BLESS set, writes it.
 pub fn golden(name: &str, got: &str) {
-    let got = without_rates(got);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("FASTCALLOC_BLESS").is_some() {
-        fs::write(&path, &got).unwrap();
+        fs::write(&path, got).unwrap();
     }
     let want = fs::read_to_string(&path).unwrap();
     assert_eq!(got, want, "{} differs", path.display());
-}
-
-fn without_rates(text: &str) -> String {
-    let find = || {
-        let spent = text.find("spent")?;
-        let from = spent + text[spent..].find("about")? + "about".len();
-        let to = from + text[from..].find("now).")? + "now).".len();
-        Some((from, to))
-    };
-    let Some((from, to)) = find() else { return text.into() };
-    format!("{} TIME (estimated: RATE here and now).{}", &text[..from], &text[to..])
 }
 
 /// The Python that has the packages that check formats. `scripts/test --setup` makes it.
