@@ -27,7 +27,7 @@ pub struct DiffArgs {
     /// How to show it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Write to FILE, which is replaced as a whole
+    /// Write to FILE, which is replaced as a whole, unless it is a record
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// When to use colours in text

@@ -47,7 +47,7 @@ pub struct CheckArgs {
     /// How to show the result
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Write to FILE, which is replaced as a whole
+    /// Write to FILE, which is replaced as a whole, unless it is a record
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Record files, merged files, and directories with such files

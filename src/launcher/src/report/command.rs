@@ -28,7 +28,7 @@ pub struct ReportArgs {
     /// How to show it
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Write to FILE, which is replaced as a whole
+    /// Write to FILE, which is replaced as a whole, unless it is a record
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Show only processes whose program or arguments contain NAME; a number is a process id

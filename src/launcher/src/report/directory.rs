@@ -66,7 +66,10 @@ pub fn named_otherwise(dir: &Path, wanted: &dyn Fn(&OsStr) -> bool) -> io::Resul
 
 /// As a record, or as a merged file (true). Other files than regular ones are not even opened: who waits to write into a pipe
 /// would take us for its reader.
-fn begins_as_record(path: &Path) -> io::Result<Option<bool>> {
+///
+/// # Errors
+/// Those of the file system.
+pub fn begins_as_record(path: &Path) -> io::Result<Option<bool>> {
     if !path.metadata()?.is_file() {
         return Ok(None);
     }

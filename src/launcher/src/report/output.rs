@@ -1,11 +1,13 @@
-//! Where a report goes: stdout, or a file that appears whole or not at all. Depends on nothing of the workspace.
+//! Where a report goes: stdout, or a file that appears whole or not at all. Depends on `directory`.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
+use super::directory::begins_as_record;
+
 /// Writes to `path` by way of a temporary file beside it, so that a reader (node_exporter's textfile collector) never sees half
-/// of it and a failure leaves what was there; to stdout without a path.
+/// of it and a failure leaves what was there; to stdout without a path. A record or merged file stays as it is.
 ///
 /// # Errors
 /// Those of the file system and of `write`.
@@ -28,6 +30,17 @@ pub fn deliver(path: Option<&Path>, write: impl FnOnce(&mut dyn Write) -> io::Re
             out.flush()
         };
         return to_it().map_err(named);
+    }
+    // Numbers that nobody has twice are not given for what can be made of them again.
+    if let Ok(Some(merged)) = begins_as_record(path) {
+        let what = if merged {
+            "that is a merged file, as `fastcalloc merge -o` makes them"
+        } else {
+            "that is a record, as `fastcalloc-run -o` makes them"
+        };
+        return Err(named(io::Error::other(format!(
+            "{what}, and stays as it is; a report needs a name of its own"
+        ))));
     }
     replace(path, 0o644, write).map_err(named)
 }

@@ -1,0 +1,46 @@
+//! Where reports, comparisons and verdicts are written to, and what must not happen to what is there.
+
+extern crate record as fastcalloc_record;
+
+#[path = "../../record/tests/common/mod.rs"]
+mod common;
+mod report_support;
+
+use std::fs;
+
+use report_support::*;
+
+const COMMANDS: [&[&str]; 3] =
+    [&["report", "a.fcrec"], &["diff", "a.fcrec", "b.fcrec"], &["check", "--max", "processes=9", "a.fcrec"]];
+
+/// A report can be made again, a record can't.
+#[test]
+fn no_record_is_replaced() {
+    let dir = two_records();
+    let d = dir.path();
+    noted(&fastcalloc(d, "C", &["merge", "-o", "all", "."]));
+    fs::copy(d.join("a.fcrec"), d.join("odd name")).unwrap();
+    std::os::unix::fs::symlink("b.fcrec", d.join("link")).unwrap();
+    for (there, what) in [
+        ("odd name", "a record, as `fastcalloc-run -o` makes"),
+        ("link", "a record, as"),
+        ("all", "a merged file, as `fastcalloc merge -o` makes"),
+    ] {
+        let before = fs::read(d.join(there)).unwrap();
+        for command in COMMANDS {
+            let out = fastcalloc(d, "C", &[command, &["-o", there]].concat());
+            let said = text(&out.stderr);
+            assert!(
+                said.contains(&format!("{there}: that is {what}")) && said.contains("a name of its own"),
+                "{said}"
+            );
+            assert_eq!(out.status.code(), Some(1));
+            assert_eq!(fs::read(d.join(there)).unwrap(), before);
+        }
+    }
+    for command in COMMANDS {
+        fs::write(d.join("other"), "{\"fast").unwrap();
+        output(&fastcalloc(d, "C", &[command, &["-o", "other"]].concat()));
+        assert_ne!(fs::read(d.join("other")).unwrap(), b"{\"fast");
+    }
+}
