@@ -44,3 +44,26 @@ fn no_record_is_replaced() {
         assert_ne!(fs::read(d.join("other")).unwrap(), b"{\"fast");
     }
 }
+
+/// In CI nobody asks twice: what cannot be written to the file is shown.
+#[test]
+fn a_verdict_is_not_lost() {
+    let dir = two_records();
+    let out = |limit, format| {
+        let args = ["check", "--max", limit, "--format", format, "-o", "absent/x", "a.fcrec"];
+        fastcalloc(dir.path(), "C", &args)
+    };
+    for (limit, verdict, status) in [("processes=9", "ok       ", 1), ("processes=0", "EXCEEDED ", 3)] {
+        let out = out(limit, "text");
+        assert!(
+            text(&out.stdout).starts_with(&format!("{verdict}{limit}: 1, at most ")),
+            "{}",
+            text(&out.stdout)
+        );
+        let why = "cannot write the report: absent/x: the directory is not there; make it first";
+        assert!(text(&out.stderr).contains(why), "{}", text(&out.stderr));
+        assert_eq!(out.status.code(), Some(status));
+    }
+    let json: serde_json::Value = serde_json::from_slice(&out("processes=0", "json").stdout).unwrap();
+    assert_eq!(json["ok"], false);
+}

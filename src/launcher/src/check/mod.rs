@@ -29,7 +29,8 @@ LIMIT is WHAT=NUMBER, and WHAT is one of
 After KIND sizes may be bounded with >, >=, <, <=, on both sides if need be: calloc>64KiB<=1MiB.calls=100
 Sizes are counted by powers of two: > and <= a power of two are exact, other bounds take in the rest of their bucket.
 
-Exit status: 0 all limits hold, 3 a limit is exceeded, 1 records could not be read or the result not be written, 2 wrong usage,
+Exit status: 0 all limits hold, 3 a limit is exceeded, 1 records could not be read or the result not be written to
+FILE (then it is on stdout; a limit that is exceeded goes first), 2 wrong usage,
 4 no limit is exceeded, but of one nobody can tell, since none of those blocks was scanned";
 
 /// A limit was exceeded.
@@ -114,6 +115,10 @@ pub fn run(args: &CheckArgs) -> ExitCode {
         Format::Markdown => as_markdown(out, &answer),
     };
     let shown = written(deliver(args.output.as_deref(), write));
+    if !shown && args.output.is_some() {
+        // In CI nobody can ask again: the verdict goes where it can be seen.
+        let _ = deliver(None, write);
+    }
     if !loaded.problems.is_empty() {
         complain("not all records could be read: what holds for the others may not hold for all");
     }
