@@ -10,7 +10,7 @@ use record::{upper_bound, Counts, Kind, Sum, BUCKETS};
 use serde::Serialize;
 
 use crate::report::chain;
-use crate::report::command::{complete, written};
+use crate::report::command::{choose, complain, complete, written};
 use crate::report::draw::{bucket, bytes, number, plain};
 use crate::report::output::deliver;
 use crate::report::process::total_of;
@@ -30,6 +30,9 @@ pub struct DiffArgs {
     /// Write to FILE, which is replaced as a whole, unless it is a record
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Compare only processes whose program or arguments contain NAME; a number is a process id
+    #[arg(long, value_name = "NAME|PID")]
+    process: Option<String>,
     /// When to use colours in text
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
     color: Color,
@@ -119,10 +122,17 @@ struct Row {
 /// Shows the difference. Status 1 if anything could not be read.
 #[must_use]
 pub fn run(args: &DiffArgs) -> ExitCode {
-    let [a, b] = [&args.a, &args.b].map(|path| load_paths(&[path]));
+    let [mut a, mut b] = [&args.a, &args.b].map(|path| load_paths(&[path]));
     // Both, so that all is said at once.
     if !(complete(&a) & complete(&b)) {
         return ExitCode::FAILURE;
+    }
+    if let Some(wanted) = args.process.as_deref() {
+        // One that is in B alone is new, and a process id is in one of them as a rule.
+        if let (Err(_), Err(said)) = (choose(&mut a, wanted), choose(&mut b, wanted)) {
+            complain(&said);
+            return ExitCode::FAILURE;
+        }
     }
     let diff = diff(&a, &b);
     let write = |out: &mut dyn Write| match args.format {

@@ -1,4 +1,4 @@
-//! Where reports, comparisons and verdicts are written to, and what must not happen to what is there.
+//! Where reports, comparisons and verdicts are written to, what must not happen to what is there, and of whom they are.
 
 extern crate record as fastcalloc_record;
 
@@ -66,4 +66,25 @@ fn a_verdict_is_not_lost() {
     }
     let json: serde_json::Value = serde_json::from_slice(&out("processes=0", "json").stdout).unwrap();
     assert_eq!(json["ok"], false);
+}
+
+/// As a report is: of one program, or of one process.
+#[test]
+fn of_one_process() {
+    let dir = two_records();
+    let run = |args: &[&str]| fastcalloc(dir.path(), "C", args);
+    let check = |who, limit| run(&["check", "--process", who, "--max", limit, "."]);
+    output(&check("worker", "calloc.calls=412"));
+    assert_eq!(check("worker", "calloc.calls=411").status.code(), Some(3));
+    output(&check("4712", "processes=1"));
+    let diff = |a, b, who| run(&["diff", "--process", who, "--format", "json", a, b]);
+    let json: serde_json::Value = serde_json::from_str(output(&diff(".", "b.fcrec", "4712"))).unwrap();
+    assert_eq!((&json["processes"]["a"], json["sizes"].as_array().unwrap().len()), (&1.into(), 0));
+    // New in B.
+    let json: serde_json::Value = serde_json::from_str(output(&diff("a.fcrec", "b.fcrec", "4712"))).unwrap();
+    assert_eq!((&json["processes"]["a"], &json["processes"]["b"]), (&0.into(), &1.into()));
+    for out in [check("absent", "processes=9"), diff(".", ".", "absent")] {
+        assert_eq!((text(&out.stdout), out.status.code()), ("", Some(1)));
+        assert!(text(&out.stderr).contains("no process matches --process absent; there are "));
+    }
 }

@@ -12,7 +12,7 @@ use record::{upper_bound, Counts, LargeCounts, BUCKETS};
 use serde::Serialize;
 
 use crate::report::chain;
-use crate::report::command::{complain, complete, written};
+use crate::report::command::{choose, complain, complete, written};
 use crate::report::draw::{bytes, number, unit};
 use crate::report::output::deliver;
 use crate::report::{load_paths, markdown, Loaded};
@@ -51,6 +51,9 @@ pub struct CheckArgs {
     /// Write to FILE, which is replaced as a whole, unless it is a record
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Count only processes whose program or arguments contain NAME; a number is a process id
+    #[arg(long, value_name = "NAME|PID")]
+    process: Option<String>,
     /// Record files, merged files, and directories with such files
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
@@ -99,8 +102,12 @@ enum Verdict {
 /// Compares. What was exceeded is exceeded even if some records could not be read.
 #[must_use]
 pub fn run(args: &CheckArgs) -> ExitCode {
-    let loaded = load_paths(&args.paths);
+    let mut loaded = load_paths(&args.paths);
     if !complete(&loaded) {
+        return ExitCode::FAILURE;
+    }
+    if let Err(said) = args.process.as_deref().map_or(Ok(()), |wanted| choose(&mut loaded, wanted)) {
+        complain(&said);
         return ExitCode::FAILURE;
     }
     let total = loaded.total();

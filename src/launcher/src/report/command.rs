@@ -121,7 +121,7 @@ pub fn run(args: &ReportArgs) -> ExitCode {
 ///
 /// # Errors
 /// What there is instead, if there is none.
-fn choose(loaded: &mut Loaded, wanted: &str) -> Result<(), String> {
+pub fn choose(loaded: &mut Loaded, wanted: &str) -> Result<(), String> {
     let all = std::mem::take(&mut loaded.processes);
     let pid = wanted.parse::<u32>().ok();
     let (chosen, others): (Vec<_>, Vec<_>) =
