@@ -153,10 +153,10 @@ fn python_functions() {
 /// As the README has it.
 #[test]
 fn where_from_in_one_command() {
-    let command = "fastcalloc-run --sites python3 -X perf script.py";
+    let command = "PYTHONPERFSUPPORT=1 fastcalloc-run --sites python3 script.py";
     let readme = std::fs::read_to_string(file("../README.md")).expect("README.md");
     assert!(readme.contains(command), "the README has another command");
-    let mut words = command.split(' ').skip(1).map(|word| match word {
+    let mut words = command.split(' ').skip(2).map(|word| match word {
         "python3" => perf_python(),
         "script.py" => file(NUMPY),
         word => PathBuf::from(word),
@@ -164,6 +164,7 @@ fn where_from_in_one_command() {
     let out = Command::new(&Built::find().launcher)
         .args(&mut words)
         .env("COLUMNS", "120")
+        .env("PYTHONPERFSUPPORT", "1")
         .output()
         .expect("it runs");
     assert!(out.status.success() && out.stdout == b"done\n", "{out:?}");

@@ -107,3 +107,11 @@ fn sizes_that_were_not_scanned_may_hold_anything() {
     assert_eq!(with("calloc.written=1K").1, Some(3));
     assert_eq!(with("calloc<=1M.written=1G").1, Some(4));
 }
+
+#[test]
+fn the_documentation_has_the_help() {
+    let help = fastcalloc(std::path::Path::new("/"), "C", &["check", "--help"]);
+    let (_, after) = output(&help).split_once("\n\nLIMIT is ").unwrap();
+    assert!(include_str!("../../../docs/check.md")
+        .contains(&format!("```\nLIMIT is {}\n```\n", after.trim_end())));
+}
