@@ -65,6 +65,21 @@ fn launched(line: &str) -> (Option<i32>, String) {
     (out.status.code(), String::from_utf8(out.stderr).expect("UTF-8"))
 }
 
+/// Without the launcher nobody makes the directory, and the program goes on.
+#[test]
+fn a_directory_for_records_that_is_missing_is_named_with_its_remedy() {
+    let out = c_program("basic", &[]);
+    let run = format!(
+        "LD_PRELOAD={} FASTCALLOC_LOG=/absent/%p.fcrec {}",
+        Built::find().library.display(),
+        out.display()
+    );
+    let (status, said) = launched(&run);
+    assert_eq!(status, Some(0), "{said}");
+    let end = ".fcrec: No such directory; make it first\n";
+    assert!(said.starts_with("fastcalloc: no record of process ") && said.ends_with(end), "{said}");
+}
+
 #[test]
 fn without_room_for_files_the_library_is_found_alive() {
     let program = c_program("basic", &[]);

@@ -77,7 +77,7 @@ pub fn reason(errno: i32) -> &'static [u8] {
         libc::EDQUOT => b"Disk quota exceeded",
         libc::EACCES => b"Permission denied",
         libc::EPERM => b"Operation not permitted",
-        libc::ENOENT => b"No such file or directory",
+        libc::ENOENT => b"No such directory; make it first",
         libc::ENOTDIR => b"Not a directory",
         libc::EROFS => b"Read-only file system",
         libc::EEXIST => b"File exists",
