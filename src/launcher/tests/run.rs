@@ -280,6 +280,16 @@ fn a_library_that_never_came_alive_is_one_line() {
     with(&["-q"], &tools().fixed, &["exit", "3"]).run().silent(3);
     with(&["--off"], &tools().fixed, &["exit", "3"]).run().silent(3);
     prog(&["exit", "3"]).env("FAKE_DEAD", "1").run().one_line(3, &["never came alive", "dropped"]);
+    let dir = tempfile::tempdir().unwrap();
+    let (new, old) = (dir.path().join("new"), dir.path().join("old"));
+    fs::create_dir(&old).unwrap();
+    for place in [&new, &old] {
+        with(&["-o", place.to_str().unwrap()], &tools().fixed, &["exit", "3"]).run().one_line(
+            3,
+            &["never came alive in this run, and nothing was recorded: ", "; link it dynamically"],
+        );
+    }
+    assert!(!new.exists() && old.exists(), "only what was made for this run goes");
     let died = with(&[], &tools().fixed, &["signal", "15"]).run();
     died.died(15);
     assert_eq!(died.stderr.lines().count(), 1);

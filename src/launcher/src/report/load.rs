@@ -254,7 +254,7 @@ fn instead(path: &Path) -> String {
 }
 
 const MAKE: &str = "make one with `fastcalloc-run -o DIR COMMAND`, or set FASTCALLOC_LOG=DIR/%p.fcrec for a program that runs \
-                    with the library";
+                    with the library; a static one leaves none, link it dynamically";
 
 /// What there is to say of files of another user.
 const DENIED: &str = "permission denied; records are readable by the user who made them";

@@ -192,11 +192,15 @@ fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake, killed: Option<(pid
     if dead && !plan.off {
         let signal = killed.as_ref().map(|(_, signal)| signal.as_str());
         if !cli.quiet {
-            line(&format!("the library never came alive in this run: {}", plan.why(signal)));
+            let nothing = if cli.records() { ", and nothing was recorded" } else { "" };
+            line(&format!("the library never came alive in this run{nothing}: {}", plan.why(signal)));
         }
         let program = plan.injectable().and_then(Path::file_name);
         if let (Some(output), Some((pid, _)), Some(program)) = (&plan.output, &killed, program) {
             output.leave_unbegun(program, *pid);
+        }
+        if let Some(output) = &plan.output {
+            output.undo();
         }
     }
     if cli.verbose {

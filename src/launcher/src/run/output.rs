@@ -100,7 +100,7 @@ impl Output {
         Ok(())
     }
 
-    /// Where nothing was run: the directory goes again if it was made for that and nothing is in it.
+    /// Where nothing was run or recorded: the directory goes again if it was made for that and nothing is in it.
     pub fn undo(&self) {
         if self.made {
             let _ = std::fs::remove_dir(&self.directory);

@@ -48,7 +48,9 @@ fn reason(step: &Step, library: &Elf, at: usize) -> Option<String> {
         return Some(format!("is {}, and the library {}", elf.architecture(), library.architecture()));
     }
     if elf.loader.is_none() {
-        return Some(format!("is statically linked: there is no loader that heeds {PRELOAD}"));
+        return Some(format!(
+            "is statically linked: there is no loader that heeds {PRELOAD}; link it dynamically"
+        ));
     }
     wants_asan_first(step).then(|| {
         "is built with AddressSanitizer, which ends a program that preloads another library first".into()
