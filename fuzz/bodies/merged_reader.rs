@@ -29,11 +29,11 @@ pub fn run(bytes: &[u8]) {
         (loaded.processes.len(), Ok(loaded.unbegun.iter().take(merged::MAX_UNBEGUN).cloned().collect())),
         "what was read cannot be read again"
     );
-    let style = Style { width: 80, cut: 80, unicode: false, color: false };
+    let style = Style { width: 80, cut: 80, unicode: false, color: false, all: false };
     shown(|out| render_text(out, &loaded, &style));
     shown(|out| render_json(out, &loaded));
     shown(|out| render_jsonl(out, &loaded));
-    shown(|out| render_markdown(out, &loaded));
+    shown(|out| render_markdown(out, &loaded, false));
     shown(|out| render_html(out, &loaded));
     shown(|out| render_openmetrics(out, &loaded));
 }

@@ -148,6 +148,29 @@ fn running_and_vanished() {
     }
 }
 
+/// What a list leaves out is to be had by the option that its last line names.
+#[test]
+fn lists_in_full() {
+    let dir = TempDir::new().unwrap();
+    for n in 1..=13 {
+        let r = small(n, 5, 1, Ended::Exit);
+        r.call(0, Kind::Calloc, 1 << 20);
+        r.large(0, &LargeCalloc { bytes: 1 << 20, served: Served::Fresh, avoided: 0, cleared: 0 });
+        fs::write(dir.path().join(format!("{n}.fcrec")), bytes(r)).unwrap();
+    }
+    for format in ["text", "markdown"] {
+        let run = |all: &[&str]| {
+            let args = [&["report", "--format", format, "."], all].concat();
+            output(&fastcalloc(dir.path(), "C", &args)).to_owned()
+        };
+        let (short, long) = (run(&[]), run(&["--all"]));
+        let pids = |text: &str| text.lines().filter(|l| l.contains("exit") && l.contains("true")).count();
+        assert_eq!((pids(&short), pids(&long)), (10, 13), "{short}{long}");
+        assert!(short.contains("more; `fastcalloc report --all` lists them"), "{short}");
+        assert!(!long.contains("more; "), "{long}");
+    }
+}
+
 #[test]
 fn formats_without_a_place_for_sites_say_so() {
     let dir = two_records();

@@ -37,6 +37,9 @@ pub struct ReportArgs {
     /// When to use colours in text
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
     color: Color,
+    /// Show lists in full, in text and Markdown
+    #[arg(long)]
+    all: bool,
     /// Show where large callocs came from, in text; looks functions, files and lines up
     #[arg(long)]
     sites: bool,
@@ -89,7 +92,7 @@ pub fn run(args: &ReportArgs) -> ExitCode {
     }
     let write = |out: &mut dyn Write| match args.format {
         Format::Text => {
-            let mut style = Style::with(&io::stdout(), args.color);
+            let mut style = Style { all: args.all, ..Style::with(&io::stdout(), args.color) };
             if args.output.is_some() {
                 style.cut = usize::MAX;
                 style.color &= args.color != Color::Auto;
@@ -103,7 +106,7 @@ pub fn run(args: &ReportArgs) -> ExitCode {
         Format::Json => render_json(out, &loaded),
         Format::Jsonl => render_jsonl(out, &loaded),
         Format::Openmetrics => render_openmetrics(out, &loaded),
-        Format::Markdown => render_markdown(out, &loaded),
+        Format::Markdown => render_markdown(out, &loaded, args.all),
         Format::Html => render_html(out, &loaded),
         Format::Folded => sites::render_folded(out, &sites::profile(&loaded)),
         Format::Pprof => {

@@ -68,7 +68,11 @@ pub fn render_html(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
     let total = loaded.total();
     let data = serde_json::to_string(&data(loaded))?.replace('<', "\\u003c");
     let mut text = Vec::new();
-    render_text(&mut text, loaded, &Style { width: 100, cut: usize::MAX, unicode: true, color: false })?;
+    render_text(
+        &mut text,
+        loaded,
+        &Style { width: 100, cut: usize::MAX, unicode: true, color: false, all: false },
+    )?;
     let sentence = advice(loaded, true).unwrap_or_default();
     let note = vanished(loaded).map_or(String::new(), |note| format!(". {note}"));
     let mut rest = PAGE;

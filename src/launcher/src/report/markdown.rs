@@ -10,18 +10,20 @@ use super::draw::{bar, bucket, bytes, number, percent, plain, sampled};
 use super::process::total_of;
 use super::settings;
 use super::stats::{by_bytes, exact_sizes, extrapolated, large_calls};
+use super::style::MORE;
 use super::text::{headline, vanished};
 use super::Loaded;
 
 const TOP: usize = 10;
 const BAR: usize = 10;
 
-/// Writes the report on `loaded`.
+/// Writes the report on `loaded`; `all` of what is a list.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn render_markdown(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
+pub fn render_markdown(out: &mut dyn Write, loaded: &Loaded, all: bool) -> io::Result<()> {
     let total = loaded.total();
+    let top = if all { usize::MAX } else { TOP };
     writeln!(out, "## Allocations\n\n{}", headline(loaded, &total))?;
     if let Some(note) = vanished(loaded) {
         writeln!(out, "\n{note}")?;
@@ -95,26 +97,29 @@ pub fn render_markdown(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
     if !sizes.is_empty() {
         writeln!(out, "\n### Exact sizes of large callocs")?;
         table(out, &["size in bytes", "bytes, at least", "at most"])?;
-        for s in sizes.iter().take(TOP) {
+        for s in sizes.iter().take(top) {
             row(out, &[number(s.size), bytes(s.least), bytes(s.most)])?;
+        }
+        if let Some(more) = sizes.len().checked_sub(top).filter(|n| *n != 0) {
+            writeln!(out, "\n{} {MORE}", number(more as u64))?;
         }
     }
     settings::render(out, loaded)?;
     let one_each = chain::count(&loaded.processes) == loaded.processes.len() as u64;
     writeln!(out, "\n### {}", if one_each { "Processes" } else { "Programs that the processes ran" })?;
     table(out, &["pid", "calls", "bytes", "calloc", "ended", "program"])?;
-    for (sum, p) in by_bytes(&loaded.processes).into_iter().take(TOP) {
+    for (sum, p) in by_bytes(&loaded.processes).into_iter().take(top) {
         let calloc = p.counts.kinds[Kind::Calloc as usize].total().bytes;
         let program = code(&plain(&p.command(), 80, true));
         let cells =
             [p.pid.to_string(), number(sum.count), bytes(sum.bytes), bytes(calloc), p.fate().into(), program];
         row(out, &cells)?;
     }
-    if let Some(more) = loaded.processes.len().checked_sub(TOP).filter(|n| *n != 0) {
-        let rest = by_bytes(&loaded.processes).into_iter().skip(TOP).map(|(_, p)| total_of(&p.counts));
+    if let Some(more) = loaded.processes.len().checked_sub(top).filter(|n| *n != 0) {
+        let rest = by_bytes(&loaded.processes).into_iter().skip(top).map(|(_, p)| total_of(&p.counts));
         let mut sum = record::Sum::default();
         rest.for_each(|s| sum.merge(&s));
-        writeln!(out, "\n{} more, with {} together", number(more as u64), bytes(sum.bytes))?;
+        writeln!(out, "\n{} {MORE}; they have {} together", number(more as u64), bytes(sum.bytes))?;
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ pub use load::{load_paths, Loaded, Problem};
 pub use markdown::render_markdown;
 pub use openmetrics::render_openmetrics;
 pub use process::Process;
-pub use style::{Color, Ink, Style};
+pub use style::{Color, Ink, Style, MORE};
 pub use text::{headline, render_text, wrap};
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ pub struct Style {
     pub unicode: bool,
     /// Colours.
     pub color: bool,
+    /// Lists in full.
+    pub all: bool,
 }
 
 /// When to use colours.
@@ -45,6 +47,9 @@ pub enum Ink {
     Bytes,
 }
 
+/// What stands behind the number of entries that a list leaves out.
+pub const MORE: &str = "more; `fastcalloc report --all` lists them";
+
 /// Narrower than this the columns do not fit; wider than that the eye loses the row.
 const WIDTHS: (usize, usize) = (72, 160);
 
@@ -70,6 +75,16 @@ impl Style {
             },
             unicode: utf8(var),
             color: coloured(color, terminal, var),
+            all: false,
+        }
+    }
+
+    /// How many entries a list has that has so many as a rule.
+    pub fn most(&self, usual: usize) -> usize {
+        if self.all {
+            usize::MAX
+        } else {
+            usual
         }
     }
 

@@ -6,7 +6,7 @@ use record::{Counts, Forward, Kind, KindCounts, LargeCounts, BUCKETS};
 
 use super::draw::{bar, bucket, bytes, number, pad, percent, plural, sampled};
 use super::stats::{exact_sizes, extrapolated, large_calls, large_total};
-use super::style::Ink;
+use super::style::{Ink, MORE};
 use super::{Loaded, Style};
 
 /// How many exact sizes are listed.
@@ -146,14 +146,14 @@ pub fn sizes(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<
     }
     head(out, style, "exact sizes of large callocs, by bytes")?;
     writeln!(out, "{:>24}{:>14}{:>13}{:>13}", "size in bytes", "calls", "bytes", "at most")?;
-    for s in all.iter().take(TOP_SIZES) {
+    for s in all.iter().take(style.most(TOP_SIZES)) {
         let error = s.most - s.least;
         let calls = format!("{}{}", number(s.least / s.size), if error < s.size { "" } else { "+" });
         let most = if error == 0 { "exact".into() } else { bytes(s.most) };
         writeln!(out, "{:>24}{calls:>14}{:>13}{most:>13}", number(s.size), bytes(s.least))?;
     }
-    if let Some(more) = all.len().checked_sub(TOP_SIZES).filter(|n| *n != 0) {
-        writeln!(out, "{:>24} more", number(more as u64))?;
+    if let Some(more) = all.len().checked_sub(style.most(TOP_SIZES)).filter(|n| *n != 0) {
+        writeln!(out, "{:>24} {MORE}", number(more as u64))?;
     }
     Ok(())
 }

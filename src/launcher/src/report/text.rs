@@ -11,13 +11,13 @@ use super::draw::{bucket, bytes, number, plain, plural};
 use super::process::total_of;
 use super::settings;
 use super::stats::{by_bytes, percentile, programs, thread_names};
-use super::style::Ink;
+use super::style::{Ink, MORE};
 use super::tables::{head, histogram, large, sizes, touched};
 use super::{Loaded, Style};
 
-/// How many processes, and how many programs, are listed.
+/// How many processes, and how many programs, are listed as a rule.
 const TOP: usize = 10;
-/// How many names of threads are listed.
+/// How many names of threads are listed as a rule.
 const THREADS: usize = 16;
 
 /// Writes the report on `loaded`: all records together, then the processes with the most bytes.
@@ -153,12 +153,12 @@ fn threads(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<()
     }
     head(out, style, "threads, by name")?;
     writeln!(out, "{:>15}{:>12}{:>15}  thread of program", "calls", "bytes", "frees")?;
-    for (name, t) in all.iter().take(THREADS) {
+    for (name, t) in all.iter().take(style.most(THREADS)) {
         let name = plain(name, style.cut.saturating_sub(44), style.unicode);
         writeln!(out, "{:>15}{:>12}{:>15}  {name}", number(t.calls), bytes(t.bytes), number(t.frees))?;
     }
-    if let Some(more) = all.len().checked_sub(THREADS).filter(|n| *n != 0) {
-        writeln!(out, "{:>15} more", number(more as u64))?;
+    if let Some(more) = all.len().checked_sub(style.most(THREADS)).filter(|n| *n != 0) {
+        writeln!(out, "{:>15} {MORE}", number(more as u64))?;
     }
     Ok(())
 }
@@ -178,22 +178,22 @@ fn events(out: &mut dyn Write, c: &Counts) -> io::Result<()> {
 
 fn processes(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<()> {
     let list = by_bytes(&loaded.processes);
-    let more = list.len().saturating_sub(TOP);
-    if more != 0 {
+    let more = list.len().saturating_sub(style.most(TOP));
+    if list.len() > TOP {
         by_program(out, loaded, style)?;
     }
     let one_each = chain::count(&loaded.processes) == list.len() as u64;
     let what = if one_each { "processes" } else { "programs that the processes ran" };
     head(out, style, &format!("{what}, by bytes"))?;
     writeln!(out, "{:>8}{:>15}{:>12}{:>12}  {:<9}program", "pid", "calls", "bytes", "calloc", "ended")?;
-    for (sum, p) in list.into_iter().take(TOP) {
+    for (sum, p) in list.into_iter().take(style.most(TOP)) {
         let calloc = bytes(p.counts.kinds[Kind::Calloc as usize].total().bytes);
         let (calls, all) = (number(sum.count), bytes(sum.bytes));
         let program = plain(&p.command(), style.cut.saturating_sub(58), style.unicode);
         writeln!(out, "{:>8}{calls:>15}{all:>12}{calloc:>12}  {:<9}{program}", p.pid, p.fate())?;
     }
     if more != 0 {
-        writeln!(out, "{:>8} more", number(more as u64))?;
+        writeln!(out, "{:>8} {MORE}", number(more as u64))?;
     }
     Ok(())
 }
@@ -207,14 +207,14 @@ fn by_program(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result
     });
     head(out, style, "programs, by bytes")?;
     writeln!(out, "{:>8}{:>15}{:>12}{:>12}  program", "records", "calls", "bytes", "calloc")?;
-    for (name, p) in list.iter().take(TOP) {
+    for (name, p) in list.iter().take(style.most(TOP)) {
         let (sum, calloc) = (total_of(&p.counts), p.counts.kinds[Kind::Calloc as usize].total().bytes);
         write!(out, "{:>8}{:>15}{:>12}", number(p.records), number(sum.count), bytes(sum.bytes))?;
         let name = plain(name, style.cut.saturating_sub(49), style.unicode);
         writeln!(out, "{:>12}  {name}", bytes(calloc))?;
     }
-    if let Some(more) = list.len().checked_sub(TOP).filter(|n| *n != 0) {
-        writeln!(out, "{:>8} more", number(more as u64))?;
+    if let Some(more) = list.len().checked_sub(style.most(TOP)).filter(|n| *n != 0) {
+        writeln!(out, "{:>8} {MORE}", number(more as u64))?;
     }
     Ok(())
 }

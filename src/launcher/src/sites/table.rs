@@ -10,7 +10,7 @@ use super::python::told;
 use super::resolve::Place;
 use crate::report::draw::{bytes, number, percent, plain, plural};
 use crate::report::stats::{large_calls, large_total};
-use crate::report::{render_text, wrap, Ink, Loaded, Style};
+use crate::report::{render_text, wrap, Ink, Loaded, Style, MORE};
 use crate::run::say::quote;
 
 /// How many sites are shown, and of each how many callers.
@@ -59,7 +59,7 @@ fn sites(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<()> 
     writeln!(out, "\n{}", style.paint(Ink::Head, "the same by call path"))?;
     writeln!(out, "{:>12}{:>7}{:>12}  function, and what called it", "bytes", "%", "calls")?;
     let sites = p.by_place();
-    for (program, places, sum) in sites.iter().take(TOP) {
+    for (program, places, sum) in sites.iter().take(style.most(TOP)) {
         let mut places = places.iter();
         let innermost = places.next().map_or_else(|| "?".into(), |place| name(place));
         // What a Python programmer looks for stands behind ten functions of the interpreter and its modules.
@@ -72,17 +72,17 @@ fn sites(out: &mut dyn Write, loaded: &Loaded, style: &Style) -> io::Result<()> 
         writeln!(out, "{:>12}{share:>7}{:>12}  {first}", bytes(sum.bytes), number(sum.count))?;
         let (native, python): (Vec<&Place>, Vec<&Place>) = places.partition(|place| !place.python);
         for callers in [native, python] {
-            for place in callers.iter().take(CALLERS) {
+            for place in callers.iter().take(style.most(CALLERS)) {
                 writeln!(out, "{:>31}  {}", "from", cut(&name(place), style))?;
             }
-            if let Some(more) = callers.len().checked_sub(CALLERS).filter(|n| *n != 0) {
+            if let Some(more) = callers.len().checked_sub(style.most(CALLERS)).filter(|n| *n != 0) {
                 writeln!(out, "{:>31}  {more} more", "from")?;
             }
         }
         writeln!(out, "{:>31}  {}", "in", cut(program, style))?;
     }
-    if let Some(more) = sites.len().checked_sub(TOP).filter(|n| *n != 0) {
-        writeln!(out, "{:>31}  more", number(more as u64))?;
+    if let Some(more) = sites.len().checked_sub(style.most(TOP)).filter(|n| *n != 0) {
+        writeln!(out, "{:>31}  {MORE}", number(more as u64))?;
     }
     notes(out, &p, style)
 }
@@ -92,7 +92,7 @@ fn functions(out: &mut dyn Write, p: &Profile, total: &Sum, style: &Style) -> io
     writeln!(out, "{:>12}{:>7}{:>12}  function", "bytes", "%", "calls")?;
     let all = p.by_function();
     let one = all.iter().all(|(program, ..)| *program == all[0].0);
-    for (program, place, sum) in all.iter().take(TOP) {
+    for (program, place, sum) in all.iter().take(style.most(TOP)) {
         let mut said = place.map_or("?".into(), |place| name(&Place { line: None, ..place.clone() }));
         if !one {
             said.push_str(&format!(", in {program}"));
@@ -100,8 +100,8 @@ fn functions(out: &mut dyn Write, p: &Profile, total: &Sum, style: &Style) -> io
         let share = percent(sum.bytes, total.bytes);
         writeln!(out, "{:>12}{share:>7}{:>12}  {}", bytes(sum.bytes), number(sum.count), cut(&said, style))?;
     }
-    match all.len().checked_sub(TOP).filter(|n| *n != 0) {
-        Some(more) => writeln!(out, "{:>31}  more", number(more as u64)),
+    match all.len().checked_sub(style.most(TOP)).filter(|n| *n != 0) {
+        Some(more) => writeln!(out, "{:>31}  {MORE}", number(more as u64)),
         None => Ok(()),
     }
 }
