@@ -1,5 +1,6 @@
 //! `fastcalloc merge`: many records in one file. Depends on [`crate::report`].
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use clap::Args;
 use crate::report::command::{complain, complete};
 use crate::report::draw::plural;
 use crate::report::output::{replace, why};
-use crate::report::{load_paths, merged, MERGED};
+use crate::report::{load_paths, merged, Loaded, MERGED};
 
 /// Put records into one file, which all other commands read like the records themselves
 ///
@@ -54,6 +55,9 @@ pub fn run(args: &MergeArgs) -> ExitCode {
             let records = plural(loaded.processes.len() as u64, "record", "records");
             let replaced = if replaced { " (replaced)" } else { "" };
             complain(&format!("{records} merged into {out}{replaced}"));
+            if let Some(said) = names_left(&loaded, &args.output) {
+                complain(&said);
+            }
             ExitCode::SUCCESS
         }
         Err(e) => {
@@ -61,6 +65,29 @@ pub fn run(args: &MergeArgs) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Names of Python functions are not in the records but in files beside them, and are looked for beside the merged file.
+fn names_left(loaded: &Loaded, out: &Path) -> Option<String> {
+    let beside = |path: &Path| match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let place = beside(out);
+    let there = place.canonicalize().ok();
+    let sampled = loaded.processes.iter().filter(|p| p.stacks.is_some());
+    let maps = sampled.map(|p| beside(&p.path).join(format!("perf-{}.map", p.pid)));
+    let left: BTreeSet<_> = maps
+        .filter(|map| map.is_file() && map.parent().and_then(|dir| dir.canonicalize().ok()) != there)
+        .collect();
+    let first = left.first()?;
+    let (files, them) = if left.len() == 1 { ("a file", "it") } else { ("files", "them") };
+    Some(format!(
+        "names of Python functions are in {files} beside the records, as {}: copy {them} into {}/, where reports of {} look for {them}",
+        first.display(),
+        place.display(),
+        out.display()
+    ))
 }
 
 /// Whether a merged file is there, which may be replaced.

@@ -39,6 +39,28 @@ fn said(dir: &Path) -> String {
     notes.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// The names are not in the records: what is to be copied, and where to, is said.
+#[test]
+fn after_a_merge_names_are_looked_for_beside_the_merged_file() {
+    let dir = TempDir::new().unwrap();
+    let d = dir.path();
+    let (from, to) = (d.join("from"), d.join("to"));
+    fs::create_dir(&from).unwrap();
+    fs::create_dir(&to).unwrap();
+    python(&from, PID, "/no/such/python3.13", b"python3\0job.py\0", true);
+    let merge = |out: &str| fastcalloc(d, "C", &["merge", "-o", out, "from"]);
+    assert_eq!(noted(&merge("to/all.fcrecs")), "1 record merged into to/all.fcrecs");
+    map(&from, PID);
+    let out = merge("to/all.fcrecs");
+    let why = "fastcalloc: names of Python functions are in a file beside the records, as from/perf-4194305.map: copy it into to/, where \
+               reports of to/all.fcrecs look for it\n";
+    assert!(text(&out.stderr).ends_with(why), "{}", text(&out.stderr));
+    assert!(said(&to).contains("no names of Python functions in python3 job.py"));
+    fs::copy(from.join("perf-4194305.map"), to.join("perf-4194305.map")).unwrap();
+    assert!(!said(&to).contains("no names of Python functions"));
+    assert_eq!(noted(&merge("from/all.fcrecs")), "1 record merged into from/all.fcrecs");
+}
+
 #[test]
 fn who_lacks_names_and_why() {
     let dir = TempDir::new().unwrap();
