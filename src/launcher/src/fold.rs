@@ -23,7 +23,7 @@ use crate::report::draw::{number, plural};
 use crate::report::load::{is_unbegun, unbegun, Loader, Unbegun};
 use crate::report::output::why;
 use crate::report::state::{held, mapped_names, settle};
-use crate::report::{merged, Process, EXTENSION};
+use crate::report::{merged, Process, EXTENSION, MERGED};
 
 /// Fold the records of ended processes in DIR into one file, DIR/folded.fcrecs
 #[derive(Args, Debug)]
@@ -85,6 +85,9 @@ pub fn run(args: &FoldArgs) -> ExitCode {
             }
             let said = match (folded, left - denied) {
                 (0, 0) if denied != 0 => None,
+                (0, 0) if list(&args.directory, MERGED).is_ok_and(|files| !files.is_empty()) => {
+                    Some(format!("all records in {directory} are folded already"))
+                }
                 (0, 0) => Some(format!("{directory} holds no record to fold")),
                 (_, 0) => Some(done),
                 (_, 1) => Some(format!(

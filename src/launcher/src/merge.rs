@@ -39,8 +39,9 @@ pub fn run(args: &MergeArgs) -> ExitCode {
         complain(&format!("{out} was not written, since not all could be read; leave out what is damaged"));
         return ExitCode::FAILURE;
     }
-    if args.output.is_dir() {
-        complain(&format!("{out} is a directory; give the name of a file, as in {out}/all.{MERGED}"));
+    if args.output.is_dir() || args.output.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        let named = args.output.join(format!("all.{MERGED}"));
+        complain(&format!("{out} is a directory; give the name of a file, as in {}", named.display()));
         return ExitCode::FAILURE;
     }
     let replaced = match is_ours(&args.output) {

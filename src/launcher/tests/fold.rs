@@ -119,7 +119,7 @@ fn records_of_any_name_are_folded() {
     fs::write(d.join("note.txt"), "FCREC").unwrap();
     noted(&fastcalloc(d, "C", &["merge", "-o", "all.old", "true.2.fcrec"]));
     assert_eq!(noted(&fastcalloc(d, "C", &["fold", "."])), "4 records folded into ./folded.fcrecs");
-    assert_eq!(noted(&fastcalloc(d, "C", &["fold", "."])), ". holds no record to fold");
+    assert_eq!(noted(&fastcalloc(d, "C", &["fold", "."])), "all records in . are folded already");
     assert_eq!(names(d), ["all.old", "folded.fcrecs", "note.txt"]);
     assert_eq!(sum(d), (calls, 4));
 }

@@ -190,6 +190,11 @@ fn merge_refuses_what_is_not_whole() {
         assert_eq!((text(&out.stderr), out.status.code()), (&*want, Some(1)));
     }
     assert_eq!(fs::read_to_string(d.join("out")).unwrap(), "before");
+    for directory in [".", "./", "newd/"] {
+        let said = run(d, &["merge", "-o", directory, "a.fcrec"]).stderr;
+        let as_in = format!("as in {}/all.fcrecs\n", directory.trim_end_matches('/'));
+        assert!(text(&said).ends_with(&as_in), "{}", text(&said));
+    }
     let into_directory = run(d, &["merge", "-o", ".", "a.fcrec"]);
     assert_eq!(into_directory.status.code(), Some(1));
     assert!(

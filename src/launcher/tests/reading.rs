@@ -151,7 +151,8 @@ fn one_process() {
     assert_eq!(none.status.code(), Some(1));
     assert_eq!(
         report_support::text(&none.stderr),
-        "fastcalloc: no process matches --process 4711x; there are python3 (4711), worker-\u{fffd}\u{e9} (4712)\n"
+        "fastcalloc: no process matches --process 4711x; there are python3 -c pass (4711), \
+         worker-\u{fffd}\u{e9} --job=1\\n2 a-long-argument-th\u{2026} (4712)\n"
     );
     // In none of its frames is there a Python function, though it runs in python3.
     let sites = fastcalloc(dir.path(), "C", &["report", "--sites", "--process", "4711", "."]);

@@ -1,4 +1,4 @@
-//! The limits of `fastcalloc check`, as text and as data. Depends on `record` for the buckets.
+//! The limits of `fastcalloc check`, as text and as data. Depends on `record` for the buckets, and on [`crate::run::size`].
 //!
 //! ```text
 //! LIMIT    := WHAT "=" NUMBER[UNIT]
@@ -7,11 +7,14 @@
 //! BOUND    := (">" | ">=" | "<" | "<=") NUMBER[UNIT]          a second bound makes a range: calloc>64KiB<=1MiB
 //! METRIC   := calls | bytes | failed | fresh | reused | forwarded | avoided | cleared | untouched | read | written
 //! TOTAL    := peak | live | processes | programs
-//! UNIT     := B, K, KB, KiB, M, MB, MiB, G, GB, GiB, T, TB, TiB, in either case; all are powers of 1024
+//! UNIT     := B, K, KB, KiB, M, MB, MiB, G, GB, GiB, T, TB, TiB, in either case; all are powers of 1024; before K and
+//!             those after it NUMBER may have a fraction, as in 1.5MiB
 //!             blanks may stand between these, not in a number or word
 //! ```
 
 use record::{bucket_of, upper_bound, Kind, BUCKETS};
+
+use crate::run::size::parse_size;
 
 /// A limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,22 +236,13 @@ fn sizes(bounds: &str) -> Result<Sizes, String> {
 }
 
 fn quantity(text: &str) -> Result<u64, String> {
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = text.split_at(split);
-    let hint = || {
-        format!("{text:?} is not a number: write digits, and K, M, G or T (also KiB, MiB, ...) for powers of 1024")
-    };
-    let unit = unit.to_ascii_lowercase();
-    let shift = match unit.trim_end_matches('b').trim_end_matches('i') {
-        "" if matches!(unit.as_str(), "" | "b") => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
-        _ => return Err(hint()),
-    };
-    let number = digits.parse::<u64>().map_err(|_| hint())?;
-    number.checked_mul(1 << shift).ok_or_else(|| format!("{text:?} is too large"))
+    // Its only other complaint is that of a size that is none.
+    parse_size(text).map_err(|why| match why.starts_with("too large") {
+        true => format!("{text:?} is {why}"),
+        false => format!(
+            "{text:?} is not a number: write digits, and K, M, G or T (also KiB, MiB, ...) for powers of 1024"
+        ),
+    })
 }
 
 #[cfg(test)]
@@ -298,6 +292,9 @@ mod tests {
     #[test]
     fn totals_and_mistakes() {
         assert_eq!(parse("peak=2G").unwrap().what, What::Peak);
+        let fraction = parse("calloc>1.5MiB<=0.25G.bytes=2.5G").unwrap();
+        assert_eq!(fraction.what, parse("calloc>1536K<=256M.bytes=1").unwrap().what);
+        assert_eq!(fraction.most, 2560 << 20);
         assert_eq!(parse("free.calls=0").unwrap().what, What::Frees);
         let spaced = parse(" calloc > 64 KiB <= 1 MiB . bytes = 2 GiB").unwrap();
         assert_eq!(spaced.what, parse("calloc>64KiB<=1MiB.bytes=2GiB").unwrap().what);
@@ -324,7 +321,8 @@ mod tests {
             ("calloc>1>2.bytes=1", "twice"),
             ("calloc>4<2.bytes=1", "no size is meant"),
             ("calloc<0.bytes=1", "no size is meant"),
-            ("calloc.bytes=99999999999999999999", "not a number"),
+            ("calloc.bytes=99999999999999999999", "too large"),
+            ("calloc.bytes=1.5", "not a number"),
             ("calloc.bytes=99999999T", "too large"),
         ] {
             let error = parse(bad).unwrap_err();

@@ -133,7 +133,7 @@ pub fn choose(loaded: &mut Loaded, wanted: &str) -> Result<(), String> {
     if !loaded.processes.is_empty() {
         return Ok(());
     }
-    let mut names: Vec<_> = by_bytes(&others).into_iter().map(|(_, p)| (p.program(), p.pid)).collect();
+    let mut names: Vec<_> = by_bytes(&others).into_iter().map(|(_, p)| (p.command(), p.pid)).collect();
     let more = names.len().saturating_sub(FIRST);
     names.truncate(FIRST);
     let names: Vec<_> =

@@ -21,6 +21,12 @@ Exit status: that of COMMAND (also its signal), or
 
 SIGINT and SIGQUIT are left to COMMAND, which gets them from the terminal; any other signal is handed on.";
 
+fn parse_every(text: &str) -> Result<u64, String> {
+    text.parse().ok().filter(|n| *n != 0).ok_or_else(|| {
+        "not a number from 1 on: write --sites for each large calloc, or --sites=16 for one in 16".into()
+    })
+}
+
 /// Run COMMAND with constant-time large calloc, without rebuilding it.
 #[derive(Parser, Debug)]
 #[command(name = "fastcalloc-run", version, after_help = AFTER, override_usage = "fastcalloc-run [OPTIONS] [--] COMMAND [ARGS...]")]
@@ -38,7 +44,7 @@ pub struct Cli {
     pub live: bool,
 
     /// Sample the call stack of each large calloc, or of one in N, and show where they came from (without -o at the end, on stderr)
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = parse_every)]
     pub sites: Option<u64>,
 
     /// Serve large callocs from SIZE bytes on (as 128K, 64M, 2G)
@@ -129,7 +135,10 @@ mod tests {
                 && !said(&["--bogus", "ls"]).contains("-- --bogus")
         );
         assert!(said(&["--stat", "ls"]).contains("'--stats'"));
-        assert!(said(&["--sites=0", "ls"]).contains("'--sites[=<N>]'"), "{}", said(&["--sites=0", "ls"]));
+        for bad in ["--sites=0", "--sites=x", "--sites=-1", "--sites=99999999999999999999"] {
+            let said = said(&[bad, "ls"]);
+            assert!(said.contains("'--sites[=<N>]'") && said.contains("or --sites=16 for one"), "{said}");
+        }
     }
 
     #[test]

@@ -75,6 +75,15 @@ impl Output {
     /// A sentence that names the directory.
     pub fn prepare(&mut self) -> Result<(), String> {
         self.made = !self.directory.exists();
+        let name = self.directory.as_os_str().as_bytes();
+        // Who names a file means one, and would look for a record in it.
+        if self.ours && self.made && [SUFFIX, FOLDED].iter().any(|end| name.ends_with(end.as_bytes())) {
+            return Err(format!(
+                "output path {}: that is the name of a record, and -o takes a directory, as in -o records, or a pattern with %p, as \
+                 in -o %e.%p.fcrec; fastcalloc merge -o FILE makes one file of many",
+                show(&self.directory)
+            ));
+        }
         if let Err(e) = std::fs::create_dir_all(&self.directory) {
             if self.ours && self.directory.is_file() {
                 let remedy = "it is a file; give a directory or a pattern with %p or %e";
@@ -259,6 +268,13 @@ mod tests {
             assert!(next.fresh().unwrap().is_empty());
             fs::write(place.join(format!("a.1.run{run}.fcrec")), "").unwrap();
             assert_eq!(next.fresh().unwrap().len(), 1);
+        }
+        for name in ["x.fcrec", "x.fcrecs"] {
+            let place = root.path().join(name);
+            let error = Output::parse(place.as_os_str()).unwrap().prepare().unwrap_err();
+            assert!(error.contains("-o takes a directory") && !place.exists(), "{error}");
+            fs::create_dir(&place).unwrap();
+            Output::parse(place.as_os_str()).unwrap().prepare().unwrap();
         }
         let error = Output::parse(place.join("note.txt").as_os_str()).unwrap().prepare().unwrap_err();
         assert!(error.contains("is a file"), "{error}");
