@@ -96,6 +96,9 @@ fn signals_to_the_launcher_reach_the_program() {
         libc::SIGCONT,
         libc::SIGWINCH,
         libc::SIGALRM,
+        libc::SIGPIPE,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
         36,
     ];
     for signal in passed {

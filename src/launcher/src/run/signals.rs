@@ -28,7 +28,10 @@ const FAULTS: [c_int; 6] =
 
 /// Signals that are taken and dropped. SIGINT and SIGQUIT come from the terminal and reach the program, too, and the
 /// program decides what they mean: a second one from here would be one too many.
-const DROPPED: [c_int; 5] = [libc::SIGINT, libc::SIGQUIT, libc::SIGPIPE, libc::SIGTTIN, libc::SIGTTOU];
+const DROPPED: [c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
+
+/// Signals that the launcher brings upon itself, when it prints. Somebody may send them, too.
+const OWN: [c_int; 3] = [libc::SIGPIPE, libc::SIGTTIN, libc::SIGTTOU];
 
 /// Mask and dispositions as the launcher got them. The program starts with the same.
 pub struct Inherited {
@@ -81,7 +84,7 @@ pub fn finish(inherited: &Inherited) {
 pub struct Arrived {
     /// Its number.
     pub signal: c_int,
-    /// The kernel sent it, rather than a process.
+    /// The kernel sent it, or the launcher by what it did, rather than a process.
     pub from_kernel: bool,
 }
 
@@ -110,7 +113,7 @@ pub fn next(limit: Option<Duration>) -> Option<Arrived> {
 /// What a terminal sends (hang-up, new window size, stop) goes to the whole foreground group: the program has it
 /// already, as long as it shares the launcher's group.
 pub fn forward(arrived: Arrived, child: pid_t) {
-    if DROPPED.contains(&arrived.signal) {
+    if DROPPED.contains(&arrived.signal) || (arrived.from_kernel && OWN.contains(&arrived.signal)) {
         return;
     }
     let group = matches!(arrived.signal, libc::SIGHUP | libc::SIGWINCH | libc::SIGCONT | libc::SIGTSTP);

@@ -55,7 +55,10 @@ pub fn take(set: &sigset_t, limit: Option<Duration>) -> Option<Arrived> {
                 libc::sigtimedwait(set, &mut info, &time)
             }
         };
-        (signal > 0).then_some(Arrived { signal, from_kernel: info.si_code == libc::SI_KERNEL })
+        // SIGPIPE, which a write brings, bears the writer's own number (fs/pipe.c, `send_sig(SIGPIPE, current, 0)`).
+        let own = info.si_code == libc::SI_USER && info.si_pid() == libc::getpid();
+        let from_kernel = own || info.si_code == libc::SI_KERNEL;
+        (signal > 0).then_some(Arrived { signal, from_kernel })
     }
 }
 
