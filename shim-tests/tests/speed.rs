@@ -178,7 +178,7 @@ fn who_holds_several() {
         ("2048", "half", "8", 1.1),
         ("2048", "half", "32", 0.8),
         ("2048", "full", "8", 1.4),
-        ("16384", "none", "8", 0.002),
+        ("16384", "none", "8", 0.005),
     ] {
         let run = Run::new(c_program("held", &[])).args([kib, part, held]);
         let (mut plain_peak, mut peak) = (0.0, 0.0f64);

@@ -228,6 +228,7 @@ impl Habits {
     }
 
     /// A block that had no memory was written to in full.
+    #[cold]
     pub fn faulted_in(&self, class: usize) {
         self.owe(class, |owed| (owed + SELDOM).min(MOST_OWED));
     }
