@@ -121,7 +121,7 @@ pub struct Habits {
 
 /// So many blocks are cleared in the time in which all pages of one become resident: 4 MiB 35 us and, in a virtual machine, 1300 us
 /// (without one 500). Too many costs no more than to have the next allocator clear them all; too few does.
-const SELDOM: u32 = 40;
+pub(crate) const SELDOM: u32 = 40;
 /// No class owes more.
 const MOST_OWED: u32 = 4096;
 
@@ -233,14 +233,14 @@ impl Habits {
         self.owe(class, |owed| (owed + SELDOM).min(MOST_OWED));
     }
 
-    /// So many blocks of the class were left untouched.
-    pub fn left_untouched(&self, class: usize, count: u8) {
-        self.owe(class, |owed| owed.saturating_sub(u32::from(count)));
+    /// So many blocks of the class did not have to be cleared.
+    pub fn spared(&self, class: usize, count: u32) {
+        self.owe(class, |owed| owed.saturating_sub(count));
     }
 
-    /// Does the class owe so much that its blocks were better kept resident, and all cleared?
-    pub fn owes(&self, class: usize) -> bool {
-        self.owe(class, |owed| owed) > SELDOM
+    /// What the class owes: more than [`SELDOM`], and its blocks were better kept resident, and all cleared.
+    pub fn owed(&self, class: usize) -> u32 {
+        self.owe(class, |owed| owed)
     }
 
     fn owe(&self, class: usize, change: impl FnOnce(u32) -> u32) -> u32 {

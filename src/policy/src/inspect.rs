@@ -5,7 +5,7 @@
 use pal::{Pal, Range};
 
 use crate::block_cache::Entry;
-use crate::habit::{Found, Habit, Known};
+use crate::habit::{Found, Habit, Known, SELDOM};
 use crate::large::LargeAllocator;
 use crate::leave::LONGEST;
 use crate::ownership::Shape;
@@ -33,6 +33,11 @@ const ASKED: u8 = 8;
 pub(crate) const LONG: usize = 64 << 20;
 /// Up to this length other allocators keep a freed block resident (glibc's `DEFAULT_MMAP_THRESHOLD_MAX`).
 const RESIDENT: usize = 32 << 20;
+
+/// Are so many pages most of a block?
+fn is_most(pages: u32, of: u32) -> bool {
+    pages > of / 2 + of / 8
+}
 
 /// What was found in a freed block.
 struct Survey {
@@ -104,7 +109,7 @@ impl<P: Pal> LargeAllocator<P> {
                 self.habits.trusted(class);
                 entry.expect = pages.min(touched);
                 entry.charged = entry.expect - 1;
-                if shape.pristine && pages > touched / 2 {
+                if shape.pristine && is_most(pages, touched) && self.habits.owed(class) > 0 {
                     self.habits.faulted_in(class);
                 }
             }
@@ -261,10 +266,10 @@ impl<P: Pal> LargeAllocator<P> {
         let all = entry.advised && resident > found.of - found.of / 8;
         let bytes = self.bytes(entry.touched);
         let dear = self.is_dear(class, known, found, pristine) && bytes <= RESIDENT;
-        // Where blocks are kept resident, zeros tell nothing, unless next to nothing else is found again and again.
-        let some = found.dirty > found.of / 32;
+        // Where blocks are kept resident, zeros tell nothing, unless they are found again and again.
+        let some = found.dirty > found.of / 32 && !suspect;
         if dear || (known.reads && (some || (suspect && known.idle < LONGER))) {
-            if some {
+            if dear || some {
                 self.habits.learn_to_read(class, found.of);
             } else {
                 self.habits.idle(class);
@@ -308,12 +313,14 @@ impl<P: Pal> LargeAllocator<P> {
     /// Most blocks of the class are left untouched, but one in so few is written in full that its page faults cost more than to clear
     /// them all: is this another such one?
     fn is_dear(&self, class: usize, known: &Known, found: Found, pristine: bool) -> bool {
-        let (light, full) = (known.is_light(found.of), found.dirty > found.of / 2);
-        if light {
-            self.habits.left_untouched(class, known.trusted());
-        }
-        let dear = light && full && self.habits.owes(class);
-        if full && pristine && known.habit != Habit::Unknown {
+        // What would have been cleared of each since the last look, and was not.
+        let spared = found.of - known.expects(found.of);
+        let calls =
+            (u64::from(known.trusted()) * u64::from(spared)).checked_div(u64::from(found.of)).unwrap_or(0);
+        self.habits.spared(class, calls as u32);
+        let full = is_most(found.dirty, found.of) && known.is_light(found.of);
+        let dear = full && self.habits.owed(class) > SELDOM;
+        if full && pristine {
             self.habits.faulted_in(class);
         }
         dear

@@ -65,6 +65,30 @@ fn who_keeps_to_no_habit_has_blocks_that_stay_resident() {
     }
 }
 
+/// One block that is left untouched and read, among others of which half is written, changes nothing for these.
+#[test]
+fn one_odd_block_makes_no_habit() {
+    let large = allocator();
+    let mut blocks = vec![None; 8];
+    for call in 0..60 {
+        if call == 30 {
+            large.pal().tally();
+        }
+        let addr = large.calloc(16 * MIB).expect("memory").addr;
+        if call == 20 || call == 25 {
+            large.pal().read(Range { start: addr, len: 16 * MIB });
+        } else {
+            large.pal().write(Range { start: addr, len: 8 * MIB }, true);
+        }
+        if let Some(addr) = blocks[call % 8].replace(addr) {
+            // SAFETY: ours.
+            assert!(unsafe { large.free(addr) });
+        }
+    }
+    let tally = large.pal().tally();
+    assert!(tally.cleared < 30 * 9 * MIB, "{tally:?}");
+}
+
 /// A buffer that grows to four times and is freed: its memory serves the next one as it grows.
 #[test]
 fn who_grows_again_and_again_has_the_same_memory() {
