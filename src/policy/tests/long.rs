@@ -69,7 +69,7 @@ fn who_keeps_to_no_habit_has_blocks_that_stay_resident() {
 #[test]
 fn one_odd_block_makes_no_habit() {
     let large = allocator();
-    let mut blocks = vec![None; 8];
+    let mut blocks = [None; 8];
     for call in 0..60 {
         if call == 30 {
             large.pal().tally();
