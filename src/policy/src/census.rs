@@ -32,11 +32,9 @@ impl<P: Pal> LargeAllocator<P> {
         // SAFETY: the block is ours; its first page is the sentinel.
         if !unsafe { self.pal.intact(whole) } {
             // Huge pages are asked for by so many (NumPy) that they are worth a second call.
-            // SAFETY: its caller is done with it.
-            if self.bytes(shape.len) < request::HUGE || !unsafe { self.pal.unify(whole) } {
+            if !self.is_only_advised(whole.start, shape.len, request::class(shape.usable as usize)) {
                 return None;
             }
-            self.habits.came_back(request::class(shape.usable as usize), true);
             slot.write(Shape { advised: true, ..shape });
         }
         let mut census = Census::default();

@@ -130,12 +130,18 @@ impl<P: Pal> LargeAllocator<P> {
     /// Where only advice about huge pages sets parts of a freed block apart: is it worth keeping, being the habit of its
     /// class? Then the block is plain but for that advice.
     pub(crate) fn unify(&self, base: usize, len: u32, class: usize) -> bool {
-        // SAFETY: the block was freed; its first page is the sentinel.
+        self.is_only_advised(base, len, class) && self.habits.get(class).advised
+    }
+
+    /// Does only advice about huge pages set parts of a block that its caller is done with apart? Then that is noted, and the block
+    /// is plain but for the advice, which all of it has from now on.
+    pub(crate) fn is_only_advised(&self, base: usize, len: u32, class: usize) -> bool {
+        // SAFETY: nobody uses the block; its first page is the sentinel.
         let unified = self.bytes(len) >= request::HUGE && unsafe { self.pal.unify(self.whole(base, len)) };
         if unified {
             self.habits.came_back(class, true);
         }
-        unified && self.habits.get(class).advised
+        unified
     }
 
     /// Who writes into a block nearly always begins at its head, and that can be seen without asking anybody. Who has

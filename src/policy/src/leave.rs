@@ -61,7 +61,8 @@ impl<P: Pal> LargeAllocator<P> {
         let Some((pages, class)) = self.class_of(bytes) else { return Turn::Ours };
         let Some(word) = self.turns.classes.get(class) else { return Turn::Ours };
         let known = self.habits.get(class);
-        let mut now = State::of(word.load(Relaxed));
+        let found = State::of(word.load(Relaxed));
+        let mut now = found;
         let (light, plain) = (known.is_light(pages), self.is_plain(&known, pages));
         match now.phase {
             Phase::Audit | Phase::Again if plain => now = now.judged_surely(1, false, pace(pages)),
@@ -74,7 +75,7 @@ impl<P: Pal> LargeAllocator<P> {
             Phase::Left if plain => now.seen = now.seen.min(MOST_SEEN),
             _ => {}
         }
-        if now.phase == Phase::Left && self.phase(class) != Phase::Left {
+        if now.phase == Phase::Left && found.phase != Phase::Left {
             self.reckon_anew();
         }
         let (turn, next) = now.turn(light, known.since.is_multiple_of(STEP), pace(pages));
@@ -119,10 +120,11 @@ impl<P: Pal> LargeAllocator<P> {
             _ => return false,
         };
         word.store(next.word(), Relaxed);
-        if next.phase == Phase::Left {
+        let left = next.phase == Phase::Left;
+        if left {
             self.reckon_anew();
         }
-        next.phase == Phase::Left
+        left
     }
 
     /// From now on the next allocator holds memory for a class: what we held for it counts no more as what the program needs, be it in
