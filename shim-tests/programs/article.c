@@ -1,12 +1,5 @@
 /* The seed article's loop: calloc and free, never touched. usage: article MIB PAIRS; prints nanoseconds per pair. */
 #include "check.h"
-#include <time.h>
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 int main(int argc, char **argv) {
     CHECK(argc == 3);

@@ -1,10 +1,11 @@
-/* What every test program shares: checks that name themselves, fills, and what /proc says of a block. */
+/* What every test program shares: checks that name themselves, fills, a clock, and what /proc says of a block. */
 #pragma once
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static inline void check_failed(const char *file, int line, const char *what) {
@@ -26,6 +27,13 @@ static inline int all_bytes(const void *p, size_t n, unsigned char value) {
 }
 
 static inline int all_zero(const void *p, size_t n) { return all_bytes(p, n, 0); }
+
+/* Nanoseconds since some moment. */
+static inline double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
 
 /* A figure of /proc/self/status in MiB, or -1 without /proc. */
 static inline long status_mib(const char *field) {

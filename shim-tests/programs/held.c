@@ -2,13 +2,6 @@
    Prints nanoseconds a block, once it has gone on for a while, and the peak of resident memory in KiB. */
 #include "check.h"
 #include <sys/resource.h>
-#include <time.h>
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 int main(int argc, char **argv) {
     CHECK(argc == 4);

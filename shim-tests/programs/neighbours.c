@@ -1,10 +1,7 @@
 // Blocks of one size are written as `first` says, then (by themselves, or in turns with the first) blocks of another as
 // `second` says: full, head, sparse or none. usage: neighbours KIB FIRST KIB SECOND after|turns
 // Prints nanoseconds a pair, once the program has kept to its habit for a while.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
+#include "check.h"
 
 static void pair(size_t len, const char *how) {
     volatile char *block = calloc(len, 1);
@@ -17,12 +14,6 @@ static void pair(size_t len, const char *how) {
     if (!strcmp(how, "full")) memset((char *)block, 1, len);
     __asm__ volatile("" : : "r"(block) : "memory");
     free((char *)block);
-}
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1e9 + t.tv_nsec;
 }
 
 int main(int argc, char **argv) {

@@ -4,15 +4,8 @@
    resized: 8 pages are written, then the block grows by half; grown: it is written in full and grows to twice, twice.
    Prints nanoseconds a block, once it has gone on for a while. */
 #include "check.h"
-#include <time.h>
 
 static unsigned seed = 1;
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static void places(unsigned char *p, size_t n) {
     for (int k = 0; k < 8; k++) memset(p + (size_t)rand_r(&seed) % (n / 4096) * 4096, 1, 64);

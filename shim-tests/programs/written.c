@@ -1,15 +1,8 @@
 /* Blocks that are written in full, the pattern in which clearing is not the cost. usage: written PATTERN
    Prints nanoseconds per block. */
 #include "check.h"
-#include <time.h>
 
 static const size_t sizes[] = {140000, 300000, 1000003, 5 * MIB};
-
-static double now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static unsigned char *written(size_t n) {
     unsigned char *p = calloc(1, n);

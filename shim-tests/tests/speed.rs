@@ -19,6 +19,12 @@ fn ratio(what: &str, turns: usize, mut plain: impl FnMut() -> f64, mut injected:
     with / without
 }
 
+/// Injected takes at most so many times as long as plain.
+fn at_most(what: &str, turns: usize, run: &Run, most: f64) {
+    let found = ratio(what, turns, || figure(&run.plain()), || figure(&run.injected()));
+    assert!(found <= most, "{what}: {found}");
+}
+
 fn article(mib: &str, pairs: &str) -> f64 {
     let run = Run::new(c_program("article", &[])).args([mib, pairs]);
     ratio(&format!("calloc({mib} MiB) and free"), 5, || figure(&run.plain()), || figure(&run.injected()))
@@ -113,8 +119,7 @@ fn sizes_with_other_habits() {
         let arguments = [&first.to_string(), how, &second.to_string(), what, order];
         let run = Run::new(c_program("neighbours", &[])).args(arguments);
         let named = format!("{first} KiB {how}, {order} {second} KiB {what}");
-        let found = ratio(&named, 5, || figure(&run.plain()), || figure(&run.injected()));
-        assert!(found <= most, "{named}: {found}");
+        at_most(&named, 5, &run, most);
     }
 }
 
@@ -135,8 +140,7 @@ fn small_blocks() {
     ] {
         let run = Run::new(c_program("neighbours", &[])).args([size, first, size, then, "after"]);
         let named = format!("{size} KiB {first}, then {then}");
-        let found = ratio(&named, 15, || figure(&run.plain()), || figure(&run.injected()));
-        assert!(found <= most, "{named}: {found}");
+        at_most(&named, 15, &run, most);
     }
 }
 
@@ -162,8 +166,7 @@ fn who_has_no_habit() {
     ] {
         let run = Run::new(c_program("no_habit", &[])).args([kib, what, held]);
         let named = format!("{kib} KiB {what}, {held} held");
-        let found = ratio(&named, 5, || figure(&run.plain()), || figure(&run.injected()));
-        assert!(found <= 1.7, "{named}: {found}");
+        at_most(&named, 5, &run, 1.7);
     }
 }
 
@@ -210,7 +213,6 @@ fn arrays_of_numpy() {
     ] {
         let run = Run::new(python("tests")).arg(file("programs/real/zeros_loop.py")).args([mib, how]);
         let named = format!("numpy.zeros of {mib} MiB, {how}");
-        let found = ratio(&named, 7, || figure(&run.plain()), || figure(&run.injected()));
-        assert!(found <= most, "{named}: {found}");
+        at_most(&named, 7, &run, most);
     }
 }
