@@ -111,7 +111,17 @@ struct Shard {
 /// The shards.
 pub struct BlockCache {
     shards: [Shard; SHARDS],
+    /// How often threads were given other homes.
+    moves: AtomicU32,
+    /// How often since then a thread found its home busy.
+    busy: AtomicU32,
 }
+
+/// So often homes are found busy until threads get others, and twice as often each time: which is in vain where threads are more than
+/// shards.
+const CROWDED: u32 = 8;
+/// No more moves than these.
+const MOST_MOVES: u32 = 20;
 
 // SAFETY: the entries of a shard are only reached by who holds its lock.
 unsafe impl Sync for BlockCache {}
@@ -133,6 +143,8 @@ impl BlockCache {
                     entries: UnsafeCell::new(Entries { list: [Entry::NONE; ENTRIES], len: 0 }),
                 }
             }; SHARDS],
+            moves: AtomicU32::new(0),
+            busy: AtomicU32::new(0),
         }
     }
 
@@ -147,14 +159,30 @@ impl BlockCache {
                 pages: AtomicU32::new(0),
                 entries: UnsafeCell::new(Entries { list: [Entry::NONE; ENTRIES], len: 0 }),
             }),
+            moves: AtomicU32::new(0),
+            busy: AtomicU32::new(0),
         }
     }
 
     /// The shard of a thread.
-    pub fn home(thread: usize) -> usize {
-        // Thread descriptors lie whole stacks apart, and their low bits are alike.
-        let hash = (thread as u64 >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (hash >> 32) as usize % SHARDS
+    pub fn home(&self, thread: usize) -> usize {
+        let moves = u64::from(self.moves.load(Ordering::Relaxed));
+        // Thread descriptors lie whole stacks apart, and their low bits are alike. Another odd factor is another lot.
+        let factor = 0x9e37_79b9_7f4a_7c15_u64.wrapping_add(moves.wrapping_mul(0xa3b1_9535_4a39_b70c));
+        ((thread as u64 >> 6).wrapping_mul(factor) >> 32) as usize % SHARDS
+    }
+
+    /// A thread found its home busy. Two that share one meet there again and again (each has the kernel look at its blocks under the
+    /// lock), so that after a while all threads move.
+    #[cold]
+    pub fn crowded(&self) {
+        // Of two that count at a time one may get lost, and homes are a guess either way.
+        let (busy, moves) = (self.busy.load(Ordering::Relaxed) + 1, self.moves.load(Ordering::Relaxed));
+        let enough = moves < MOST_MOVES && busy >= CROWDED << moves;
+        if enough {
+            self.moves.store(moves + 1, Ordering::Relaxed);
+        }
+        self.busy.store(if enough { 0 } else { busy }, Ordering::Relaxed);
     }
 
     /// Does the shard seem to have entries?
@@ -239,6 +267,24 @@ mod tests {
             assert!(entries.push(entry(77)));
         });
         assert!(cache.has_some(3) && !cache.has_some(4));
+    }
+
+    #[test]
+    fn threads_that_meet_move_apart() {
+        let cache = BlockCache::new();
+        let threads = [0x7f12_3400_06c0, 0x7f12_3480_06c0, 0x7f12_3500_06c0];
+        let mut homes = Vec::new();
+        for _ in 0..CROWDED << MOST_MOVES {
+            let now = threads.map(|thread| cache.home(thread));
+            assert!(now.iter().all(|home| *home < SHARDS));
+            if homes.last() != Some(&now) {
+                homes.push(now);
+            }
+            cache.crowded();
+        }
+        let apart = homes.iter().filter(|[a, b, c]| a != b && b != c && a != c).count();
+        // By chance 7 of 8 and 6 of 8: two thirds.
+        assert!(homes.len() > 15 && apart > homes.len() / 3, "{apart} of {homes:?}");
     }
 
     #[test]

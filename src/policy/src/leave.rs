@@ -8,7 +8,6 @@
 
 use pal::Pal;
 
-use crate::block_cache::BlockCache;
 use crate::habit::{Habit, Known};
 use crate::inspect::CLEARED_WHOLE;
 use crate::large::LargeAllocator;
@@ -132,7 +131,7 @@ impl<P: Pal> LargeAllocator<P> {
     #[cold]
     fn reckon_anew(&self) {
         self.peak.store(0, Relaxed);
-        self.retain_at_most(SLACK, BlockCache::home(self.pal.thread()));
+        self.retain_at_most(SLACK, self.cache.home(self.pal.thread()));
     }
 
     /// One that was to be audited shall not be, but another one. False: none is.

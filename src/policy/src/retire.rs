@@ -5,7 +5,7 @@
 
 use pal::Pal;
 
-use crate::block_cache::{BlockCache, Entries, Entry, ENTRIES, SHARDS};
+use crate::block_cache::{Entries, Entry, ENTRIES, SHARDS};
 use crate::large::LargeAllocator;
 use crate::leave::LONG;
 use crate::ownership::Shape;
@@ -41,10 +41,10 @@ impl<P: Pal> LargeAllocator<P> {
             // SAFETY: the block was freed, and its mapping is intact.
             unsafe { self.pal.store(base + self.pal.page_size() + size_of::<usize>(), 0) };
         }
-        let home = BlockCache::home(self.pal.thread());
+        let home = self.cache.home(self.pal.thread());
         let stored = self.keep_within(&mut entry, home, retain)
-            && (self.admit(home, entry)
-                || (self.make_way(home, entry.len, entry.since) && self.admit(home, entry)));
+            && (self.admit_near(home, entry)
+                || (self.make_way(home, entry.len, entry.since) && self.admit_near(home, entry)));
         if stored {
             if entry.charged > 0 {
                 self.retained.0.fetch_add(self.bytes(entry.charged), Relaxed);
@@ -95,14 +95,28 @@ impl<P: Pal> LargeAllocator<P> {
         }
     }
 
-    /// Stores a block, unless something has to go first.
-    fn admit(&self, home: usize, entry: Entry) -> bool {
-        let admitted = self.spare() + self.bytes(entry.len) <= self.spare_room(0)
-            && self.cache.with(home, |entries| {
-                let oldest = entries.as_slice().first();
-                oldest.is_none_or(|oldest| !is_old(oldest, entry.since)) && entries.push(entry)
-            }) == Some(true);
-        admitted
+    /// Stores a block, unless something has to go first: in the next shard where the thread's own is busy.
+    fn admit_near(&self, home: usize, entry: Entry) -> bool {
+        for step in 0..SHARDS {
+            if let Some(admitted) = self.admit((home + step) % SHARDS, entry) {
+                return admitted;
+            }
+            if step == 0 {
+                self.cache.crowded();
+            }
+        }
+        false
+    }
+
+    /// The same in one shard; `None`: it is busy.
+    fn admit(&self, shard: usize, entry: Entry) -> Option<bool> {
+        if self.spare() + self.bytes(entry.len) > self.spare_room(0) {
+            return Some(false);
+        }
+        self.cache.with(shard, |entries| {
+            let oldest = entries.as_slice().first();
+            oldest.is_none_or(|oldest| !is_old(oldest, entry.since)) && entries.push(entry)
+        })
     }
 
     /// Makes room for one more entry.
@@ -171,7 +185,7 @@ impl<P: Pal> LargeAllocator<P> {
         let heavy = self.heavy() + len;
         let room = self.peak.load(Relaxed).saturating_sub(heavy) + SLACK;
         if self.retained.0.load(Relaxed) > room {
-            self.retain_at_most(room, BlockCache::home(self.pal.thread()));
+            self.retain_at_most(room, self.cache.home(self.pal.thread()));
         }
     }
 
@@ -200,7 +214,7 @@ impl<P: Pal> LargeAllocator<P> {
         }
         let room = peak.saturating_sub(heavy) + SLACK;
         if self.retained.0.load(Relaxed) > room {
-            self.retain_at_most(room, BlockCache::home(self.pal.thread()));
+            self.retain_at_most(room, self.cache.home(self.pal.thread()));
         }
     }
 

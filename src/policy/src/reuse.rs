@@ -5,7 +5,7 @@
 
 use pal::{Pal, Range};
 
-use crate::block_cache::{BlockCache, Entries, Entry, SHARDS};
+use crate::block_cache::{Entries, Entry, SHARDS};
 use crate::habit::Known;
 use crate::inspect::LONG;
 use crate::large::{Given, LargeAllocator};
@@ -39,14 +39,18 @@ impl<P: Pal> LargeAllocator<P> {
     pub(crate) fn reuse(&self, need: u32) -> Option<Given> {
         let class = request::class(need as usize);
         let known = self.habits.get(class);
-        let home = BlockCache::home(self.pal.thread());
+        let home = self.cache.home(self.pal.thread());
         let mut found = Retrieved::default();
         let entry = (0..SHARDS).find_map(|step| {
             let shard = (home + step) % SHARDS;
             if !self.cache.has_some(shard) {
                 return None;
             }
-            self.cache.with(shard, |entries| self.retrieve(entries, need, &known, &mut found)).flatten()
+            let tried = self.cache.with(shard, |entries| self.retrieve(entries, need, &known, &mut found));
+            if tried.is_none() && step == 0 {
+                self.cache.crowded();
+            }
+            tried.flatten()
         });
         let entry = match entry {
             Some(entry) => {
@@ -154,7 +158,7 @@ impl<P: Pal> LargeAllocator<P> {
             return None;
         }
         let most = self.worth_clearing(need, known);
-        let taken = self.cache.with(BlockCache::home(self.pal.thread()), |entries| {
+        let taken = self.cache.with(self.cache.home(self.pal.thread()), |entries| {
             let worth = |entry: &Entry| {
                 entry.intact
                     && !entry.sparse
