@@ -273,7 +273,8 @@ impl<P: Pal> LargeAllocator<P> {
         let bytes = self.bytes(entry.touched);
         let dear = self.is_dear(class, known, found, pristine) && bytes <= RESIDENT;
         // Where blocks are kept resident, zeros tell nothing, unless they are found again and again.
-        let some = found.dirty > found.of / 32 && !suspect;
+        let many = found.dirty > found.of / 32;
+        let some = many && !suspect;
         if dear || (known.reads && (some || (suspect && known.idle < LONGER))) {
             if dear || some {
                 self.habits.learn_to_read(class, found.of);
@@ -283,8 +284,9 @@ impl<P: Pal> LargeAllocator<P> {
             (entry.expect, entry.charged) = (entry.touched, resident.saturating_sub(1));
             return true;
         }
-        // In a long block, what was kept for earlier callers tells nothing of this one. A short one is quickly cleared whole.
-        if suspect && known.suspect && !pristine && bytes > LONGEST && self.give_up(entry) {
+        // In a long block, what was kept for earlier callers tells nothing of this one, unless it writes to many pages, at other
+        // places than they: those would be faulted in again and again. A short one is quickly cleared whole.
+        if suspect && known.suspect && !pristine && !many && bytes > LONGEST && self.give_up(entry) {
             return entry.len < self.pages(LONG);
         }
         if (suspect || all) && known.suspect && bytes <= RESIDENT {

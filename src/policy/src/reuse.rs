@@ -112,9 +112,10 @@ impl<P: Pal> LargeAllocator<P> {
         None
     }
 
-    /// Who leaves blocks untouched gets the newest clean one; who writes gets the one with most memory behind it, among
-    /// equals the tightest fit, then the newest, but none with far more dirt to clear than will be written. A block too long
-    /// by more than a quarter only serves where a fresh one would lift the process above its peak, and so does a dirty one.
+    /// Who leaves blocks untouched gets the newest clean one; who writes gets the one with most memory behind it, among equals
+    /// the tightest fit, then the one with least memory to spare, then the newest, but none with far more dirt to clear than
+    /// will be written. A block too long by more than a quarter only serves where a fresh one would lift the process above its
+    /// peak, and so does a dirty one.
     fn choose(&self, entries: &[Entry], need: u32, known: &Known) -> Option<usize> {
         let most = self.worth_clearing(need, known);
         let crowded = !known.is_light(need)
@@ -139,7 +140,8 @@ impl<P: Pal> LargeAllocator<P> {
             }
         }
         let best = entries.iter().enumerate().filter(|(_, entry)| fits(entry));
-        best.max_by_key(|(_, entry)| (entry.charged.min(need), u32::MAX - entry.len)).map(|(index, _)| index)
+        let rank = |entry: &Entry| (entry.charged.min(need), u32::MAX - entry.len, u32::MAX - entry.charged);
+        best.max_by_key(|(_, entry)| rank(entry)).map(|(index, _)| index)
     }
 
     /// The most dirty pages in a block for a caller who will write to so many: of none, nothing is won by any.
