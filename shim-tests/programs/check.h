@@ -35,15 +35,15 @@ static inline double now(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* A figure of /proc/self/status in MiB, or -1 without /proc. */
-static inline long status_mib(const char *field) {
+/* A figure of /proc/self/status in KiB, or -1 without /proc. */
+static inline long status_kib(const char *field) {
     char line[256];
     long value = -1;
     size_t length = strlen(field);
     FILE *f = fopen("/proc/self/status", "r");
     if (!f) return -1;
     while (fgets(line, sizeof line, f))
-        if (!strncmp(line, field, length) && line[length] == ':') value = atol(line + length + 1) / 1024;
+        if (!strncmp(line, field, length) && line[length] == ':') value = atol(line + length + 1);
     fclose(f);
     return value;
 }

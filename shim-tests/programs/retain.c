@@ -6,7 +6,7 @@
 int main(int argc, char **argv) {
     CHECK(argc >= 2);
     static unsigned char *p[64];
-    long allowed = atol(argv[1]), start = status_mib("VmRSS");
+    long allowed = atol(argv[1]), start = status_kib("VmRSS") / 1024;
     CHECK(start >= 0);
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < 64; i++) {
@@ -15,10 +15,10 @@ int main(int argc, char **argv) {
             CHECK(all_zero(p[i], n));
             memset(p[i], 1, n);
         }
-        CHECK(status_mib("VmRSS") - start >= 280);
+        CHECK(status_kib("VmRSS") / 1024 - start >= 280);
         for (int i = 0; i < 64; i++) free(p[i]);
         if (argc == 3) malloc_trim(0);
-        long kept = status_mib("VmRSS") - start;
+        long kept = status_kib("VmRSS") / 1024 - start;
         if (kept > allowed) return printf("round %d: %ld MiB kept, %ld allowed\n", round, kept, allowed), 1;
     }
     puts("retain ok");

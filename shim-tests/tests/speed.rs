@@ -83,7 +83,7 @@ fn counting_small_calls() {
 }
 
 /// Never slower: here where every byte is written anyway and glibc is at its best. Half is left to noise, and to `wide`,
-/// where glibc's heap fits blocks of all sizes together better than a cache can (1.2).
+/// where glibc's heap fits blocks of all sizes together better than a cache can (1.2 to 1.4).
 macro_rules! written {
     ($($pattern:ident)+) => { $(
         mod $pattern {
@@ -92,7 +92,7 @@ macro_rules! written {
                 let pattern = stringify!($pattern);
                 let run = super::Run::new(super::c_program("written", &[])).arg(pattern);
                 let (plain, injected) = (|| super::figure(&run.plain()), || super::figure(&run.injected()));
-                assert!(super::ratio(&format!("written in full, {pattern}"), 7, plain, injected) <= 1.5);
+                assert!(super::ratio(&format!("written in full, {pattern}"), 11, plain, injected) <= 1.5);
             }
         }
     )+ };
@@ -160,8 +160,8 @@ fn who_has_no_habit() {
         ("1000", "some", "5"),
         ("2000", "read", "1"),
         ("2000", "places", "5"),
-        ("1536", "sizes", "1"),
-        ("2044", "sizes", "12"),
+        ("1536", "sizes", "4"),
+        ("3000", "sizes", "2"),
         ("4096", "seldom", "4"),
         ("4096", "mixed", "4"),
         ("4096", "grown", "1"),
