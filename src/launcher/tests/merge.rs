@@ -168,7 +168,7 @@ proptest! {
         let mut out = Vec::new();
         fastcalloc_launcher::report::render_json(&mut out, &loaded).unwrap();
         fastcalloc_launcher::report::render_openmetrics(&mut out, &loaded).unwrap();
-        fastcalloc_launcher::report::render_html(&mut out, &loaded).unwrap();
+        fastcalloc_launcher::report::render_html(&mut out, &loaded, false).unwrap();
     }
 }
 

@@ -152,23 +152,26 @@ fn running_and_vanished() {
 #[test]
 fn lists_in_full() {
     let dir = TempDir::new().unwrap();
-    for n in 1..=13 {
+    for n in 1..=30 {
         let r = small(n, 5, 1, Ended::Exit);
         r.call(0, Kind::Calloc, 1 << 20);
         r.large(0, &LargeCalloc { bytes: 1 << 20, served: Served::Fresh, avoided: 0, cleared: 0 });
         fs::write(dir.path().join(format!("{n}.fcrec")), bytes(r)).unwrap();
     }
+    let run = |format: &str, all: &[&str]| {
+        let args = [&["report", "--format", format, "."], all].concat();
+        output(&fastcalloc(dir.path(), "C", &args)).to_owned()
+    };
     for format in ["text", "markdown"] {
-        let run = |all: &[&str]| {
-            let args = [&["report", "--format", format, "."], all].concat();
-            output(&fastcalloc(dir.path(), "C", &args)).to_owned()
-        };
-        let (short, long) = (run(&[]), run(&["--all"]));
+        let (short, long) = (run(format, &[]), run(format, &["--all"]));
         let pids = |text: &str| text.lines().filter(|l| l.contains("exit") && l.contains("true")).count();
-        assert_eq!((pids(&short), pids(&long)), (10, 13), "{short}{long}");
+        assert_eq!((pids(&short), pids(&long)), (10, 30), "{short}{long}");
         assert!(short.contains("more; `fastcalloc report --all` lists them"), "{short}");
         assert!(!long.contains("more; "), "{long}");
     }
+    let (short, long) = (run("html", &[]), run("html", &["--all"]));
+    assert!(short.contains("\"6 others\"") && short.contains("20 more; "), "{short}");
+    assert!(!long.contains(" others\"") && !long.contains("more; "), "{long}");
 }
 
 #[test]

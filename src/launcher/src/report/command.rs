@@ -37,7 +37,7 @@ pub struct ReportArgs {
     /// When to use colours in text
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
     color: Color,
-    /// Show lists in full, in text and Markdown
+    /// Show lists in full, in text, Markdown and HTML
     #[arg(long)]
     all: bool,
     /// Show where large callocs came from, in text; looks functions, files and lines up
@@ -107,7 +107,7 @@ pub fn run(args: &ReportArgs) -> ExitCode {
         Format::Jsonl => render_jsonl(out, &loaded),
         Format::Openmetrics => render_openmetrics(out, &loaded),
         Format::Markdown => render_markdown(out, &loaded, args.all),
-        Format::Html => render_html(out, &loaded),
+        Format::Html => render_html(out, &loaded, args.all),
         Format::Folded => sites::render_folded(out, &sites::profile(&loaded)),
         Format::Pprof => {
             let started_ns = loaded.processes.iter().map(|p| p.started_ns).min().unwrap_or(0);

@@ -60,19 +60,15 @@ struct Large {
     all_written: u64,
 }
 
-/// Writes the report on `loaded`.
+/// Writes the report on `loaded`; with `all`, its lists in full.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn render_html(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
+pub fn render_html(out: &mut dyn Write, loaded: &Loaded, all: bool) -> io::Result<()> {
     let total = loaded.total();
-    let data = serde_json::to_string(&data(loaded))?.replace('<', "\\u003c");
+    let data = serde_json::to_string(&data(loaded, all))?.replace('<', "\\u003c");
     let mut text = Vec::new();
-    render_text(
-        &mut text,
-        loaded,
-        &Style { width: 100, cut: usize::MAX, unicode: true, color: false, all: false },
-    )?;
+    render_text(&mut text, loaded, &Style { width: 100, cut: usize::MAX, unicode: true, color: false, all })?;
     let sentence = advice(loaded, true).unwrap_or_default();
     let note = vanished(loaded).map_or(String::new(), |note| format!(". {note}"));
     let mut rest = PAGE;
@@ -93,9 +89,10 @@ pub fn render_html(out: &mut dyn Write, loaded: &Loaded) -> io::Result<()> {
     out.write_all(rest.as_bytes())
 }
 
-fn data(loaded: &Loaded) -> Data {
-    let all = by_bytes(&loaded.processes);
-    let (top, rest) = all.split_at(all.len().min(TOP));
+fn data(loaded: &Loaded, all: bool) -> Data {
+    let (most, most_sizes) = if all { (usize::MAX, usize::MAX) } else { (TOP, SIZES) };
+    let processes = by_bytes(&loaded.processes);
+    let (top, rest) = processes.split_at(processes.len().min(most));
     let mut groups: Vec<_> = top.iter().map(|(_, p)| of_process(p)).collect();
     if !rest.is_empty() {
         let mut counts = Counts::default();
@@ -109,7 +106,7 @@ fn data(loaded: &Loaded) -> Data {
             .map(|i| bucket(i, true).split_whitespace().collect::<Vec<_>>().join(" "))
             .collect(),
         groups,
-        sizes: sizes.iter().take(SIZES).map(|s| (s.size, s.least, s.most)).collect(),
+        sizes: sizes.iter().take(most_sizes).map(|s| (s.size, s.least, s.most)).collect(),
     }
 }
 
