@@ -34,7 +34,7 @@ pub fn run(bytes: &[u8]) {
     shown(|out| render_json(out, &loaded));
     shown(|out| render_jsonl(out, &loaded));
     shown(|out| render_markdown(out, &loaded, false));
-    shown(|out| render_html(out, &loaded));
+    shown(|out| render_html(out, &loaded, true));
     shown(|out| render_openmetrics(out, &loaded));
 }
 
