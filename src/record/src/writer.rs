@@ -207,20 +207,17 @@ impl Record {
         })
     }
 
-    /// Large blocks came into being (`added` bytes) or went (`removed` bytes). Adds before it removes.
+    /// Large blocks came into being (`added` bytes) or went (`removed` bytes), or both: one was resized.
     ///
     /// A fork child's record begins at zero: blocks that it inherits are to be added, or their frees make the sum negative
     /// (which is read as 0).
     pub fn large_live(&self, added: u64, removed: u64) {
         let Totals { live, peak, .. } = &self.totals;
-        if added != 0 {
-            let now = live.fetch_add(added, Ordering::Relaxed).wrapping_add(added);
-            if now.cast_signed() > 0 {
-                peak.fetch_max(now, Ordering::Relaxed);
-            }
-        }
-        if removed != 0 {
-            live.fetch_sub(removed, Ordering::Relaxed);
+        // In one step: a block that is resized is never alive in both sizes.
+        let change = added.wrapping_sub(removed);
+        let now = live.fetch_add(change, Ordering::Relaxed).wrapping_add(change);
+        if added > removed && now.cast_signed() > 0 {
+            peak.fetch_max(now, Ordering::Relaxed);
         }
     }
 

@@ -192,6 +192,17 @@ fn blocks_freed_that_were_never_counted_leave_nothing_alive() {
     assert_eq!((c.live, c.peak), (0, 0));
 }
 
+#[test]
+fn a_resized_block_is_alive_once() {
+    let r = record();
+    r.begin(&identity());
+    r.large_live(100, 0);
+    r.large_live(200, 100);
+    r.large_live(50, 200);
+    let c = parse(&bytes(r)).unwrap().counts;
+    assert_eq!((c.live, c.peak), (50, 200));
+}
+
 /// Four times as many live threads as shards, so that both the owned and the shared counters are at work.
 #[test]
 fn threads_lose_nothing() {
