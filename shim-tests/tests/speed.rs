@@ -172,18 +172,21 @@ fn who_has_no_habit() {
     }
 }
 
-/// Who holds several blocks and frees the oldest is served as fast, and never has more memory: time and peak over those without us.
+/// Who holds several blocks and frees the oldest is served as fast, and never has more memory: time and peak over those without us,
+/// and the MiB that it may be more.
 /// Measured: 1.05, 0.4, 1.0, 0.7, 0.3, 1.0 and 0.0003; the rest of the times is left to noise.
 #[test]
 fn who_holds_several() {
-    for (kib, part, held, most) in [
-        ("128", "full", "64", 1.4),
-        ("1024", "half", "32", 0.9),
-        ("1024", "full", "32", 1.4),
-        ("2048", "half", "8", 1.1),
-        ("2048", "half", "32", 0.8),
-        ("2048", "full", "8", 1.4),
-        ("16384", "none", "8", 0.005),
+    for (kib, part, held, most, more) in [
+        ("128", "full", "64", 1.4, 1.0),
+        ("1024", "half", "32", 0.9, 1.0),
+        ("1024", "full", "32", 1.4, 1.0),
+        ("2048", "half", "8", 1.1, 1.0),
+        ("2048", "half", "32", 0.8, 1.0),
+        ("2048", "full", "8", 1.4, 1.0),
+        ("16384", "none", "8", 0.005, 1.0),
+        // It has what up to three callers wrote.
+        ("65536", "places", "1", 1.6, 16.0),
     ] {
         let run = Run::new(c_program("held", &[])).args([kib, part, held]);
         let (mut plain_peak, mut peak) = (0.0, 0.0f64);
@@ -199,7 +202,7 @@ fn who_holds_several() {
         let found = ratio(&named, 5, plain, || two(run.injected(), &mut peak));
         println!("{named}: peak {peak} KiB, {plain_peak} without us");
         assert!(found <= most, "{named}: {found}");
-        assert!(peak <= 1.05 * plain_peak + 1024.0, "{named}: {peak} KiB, {plain_peak} without us");
+        assert!(peak <= 1.05 * plain_peak + more * 1024.0, "{named}: {peak} KiB, {plain_peak} without us");
     }
 }
 

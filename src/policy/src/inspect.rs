@@ -32,7 +32,7 @@ const ASKED: u8 = 8;
 /// 1.6): it is cheaper to map it anew.
 pub(crate) const LONG: usize = 64 << 20;
 /// Up to this length other allocators keep a freed block resident (glibc's `DEFAULT_MMAP_THRESHOLD_MAX`).
-const RESIDENT: usize = 32 << 20;
+pub(crate) const RESIDENT: usize = 32 << 20;
 
 /// Are so many pages most of a block?
 fn is_most(pages: u32, of: u32) -> bool {
@@ -300,11 +300,12 @@ impl<P: Pal> LargeAllocator<P> {
             return false;
         }
         if suspect {
-            self.habits.suspect(class);
             // They would be found again and again, by each scan. If they are back after this, somebody reads them each time.
-            if self.give_up(entry) {
-                return entry.len < self.pages(LONG);
-            }
+            self.habits.suspect(class);
+        }
+        if (suspect || (bytes > RESIDENT && self.has_outgrown(resident, found.dirty))) && self.give_up(entry)
+        {
+            return entry.len < self.pages(LONG);
         }
         match found.habit() {
             Habit::Sparse(_) => entry.sparse = true,

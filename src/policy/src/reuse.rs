@@ -6,8 +6,8 @@
 use pal::{Pal, Range};
 
 use crate::block_cache::{Entries, Entry, SHARDS};
-use crate::habit::Known;
-use crate::inspect::LONG;
+use crate::habit::{Habit, Known};
+use crate::inspect::{LONG, RESIDENT};
 use crate::large::{Given, LargeAllocator};
 use crate::ownership::Shape;
 use crate::prove::BATCH;
@@ -60,6 +60,18 @@ impl<P: Pal> LargeAllocator<P> {
             None => self.grow_one(need, &known)?,
         };
         let cleared = found.cleared + self.make_zero(&entry, need);
+        if let Habit::Sparse(dirty) = known.habit {
+            // What was cleared was resident, in one block or in a batch.
+            let (alone, pages) = (found.cleared == 0, self.pages(cleared));
+            if self.has_outgrown(if alone { pages } else { pages / BATCH as u32 }, dirty) {
+                if alone && self.bytes(need) > RESIDENT {
+                    // SAFETY: the block is in nobody's hands, and its mapping was found intact.
+                    unsafe { self.pal.purge(&[self.part(entry.base, 1, entry.touched)]) };
+                } else {
+                    self.habits.look_soon(class);
+                }
+            }
+        }
         if found.wants > 1 && !self.is_left(class) {
             self.lay_in_stock(home, entry.len, found.wants);
         }
@@ -77,6 +89,13 @@ impl<P: Pal> LargeAllocator<P> {
             pristine: entry.charged == 0 && cleared <= self.bytes(1),
         };
         self.hand_out(entry.base, shape, false, cleared)
+    }
+
+    /// Are so many resident pages of a block that is written here and there far more than the `dirty` ones of one caller? Then
+    /// each writes at other places than those before, and what they all left grows: to be given up where the block is so long that
+    /// other allocators keep nothing of it, and to be looked at where it is not.
+    pub(crate) fn has_outgrown(&self, resident: u32, dirty: u32) -> bool {
+        resident > dirty.saturating_mul(2).saturating_add(QUICK)
     }
 
     /// Takes the best block out of a shard. One whose mapping is not what it was is given back instead.
