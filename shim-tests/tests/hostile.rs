@@ -41,6 +41,13 @@ owner_states! {
 }
 
 #[test]
+fn advice_that_succeeds_and_does_nothing() {
+    for what in [&["one"][..], &["many"], &["one", "many"]] {
+        Run::new(c_program("lying_advice", &[])).args(what).twice();
+    }
+}
+
+#[test]
 fn closed_descriptors() {
     let dir = TempDir::new().expect("a directory");
     let result = dir.path().join("result");

@@ -25,6 +25,7 @@ const MOST_BYTES: usize = 0x7fff_f000;
 
 const UNKNOWN: usize = 0;
 const BROKEN: usize = 1;
+const WORKS: usize = 2;
 
 /// What the word that a fork wipes holds.
 const WIPED: usize = 0;
@@ -38,6 +39,8 @@ pub struct Linux {
     impossible: AtomicUsize,
     /// 0 unknown, 1 process_madvise does not purge for us.
     vectored: AtomicUsize,
+    /// 0 unknown, 1 what says that it gives pages back does not, 2 it does.
+    purges: AtomicUsize,
     pagemap: pagemap::Pagemap,
     /// Address of a word that a fork sets to zero.
     wiped: AtomicUsize,
@@ -53,6 +56,7 @@ impl Linux {
             page: AtomicUsize::new(0),
             impossible: AtomicUsize::new(UNKNOWN),
             vectored: AtomicUsize::new(UNKNOWN),
+            purges: AtomicUsize::new(UNKNOWN),
             pagemap: pagemap::Pagemap::new(),
             wiped: AtomicUsize::new(UNKNOWN),
             pid: AtomicU32::new(0),
@@ -72,7 +76,7 @@ impl Linux {
         // SAFETY: advice about, and a write into, a page that we have just mapped.
         let done =
             unsafe { syscall(libc::SYS_madvise, [addr, page, libc::MADV_WIPEONFORK as usize, 0, 0, 0]) };
-        let watched = if done.is_ok() { addr } else { BROKEN };
+        let watched = if done.is_ok() && self.purge_is_true() { addr } else { BROKEN };
         if watched != BROKEN {
             word(watched).store(WATCHED, Relaxed);
         }
@@ -87,6 +91,72 @@ impl Linux {
                 other
             }
         }
+    }
+
+    /// Does what says that it gives pages back do so? Emulators and sandboxes have answered advice with success and done nothing
+    /// (older versions of qemu-user, whose madvise(2) ignored it all).
+    #[inline(always)]
+    fn purge_is_true(&self) -> bool {
+        match self.purges.load(Relaxed) {
+            UNKNOWN => self.try_purge(),
+            known => known == WORKS,
+        }
+    }
+
+    /// Tries it on pages that were written. Where it is refused (all is locked, or a sandbox forbids it) it is not asked again.
+    #[cold]
+    fn try_purge(&self) -> bool {
+        let page = self.page_size();
+        // A page apart, so that each is a range of its own.
+        let Some(start) = self.map(3 * page, 0) else { return false };
+        let (one, other) = (Range { start, len: page }, Range { start: start + 2 * page, len: page });
+        // SAFETY: pages that we have just mapped, and that nobody else knows of.
+        unsafe {
+            // One alone, and both: those are two calls.
+            for ranges in [&[one][..], &[one, other]] {
+                ranges.iter().for_each(|range| self.store(range.start, 1));
+                let done =
+                    self.give_pages_back(ranges) && ranges.iter().all(|range| self.load(range.start) == 0);
+                self.purges.store(if done { WORKS } else { BROKEN }, Relaxed);
+                if !done {
+                    break;
+                }
+            }
+            self.unmap(Range { start, len: 3 * page });
+        }
+        self.purges.load(Relaxed) == WORKS
+    }
+
+    /// MADV_DONTNEED on private anonymous memory gives zero pages at the next touch (madvise(2)); EINVAL over locked
+    /// pages. Many ranges go in one call where the kernel lets a process name itself (process_madvise(2), 6.13+).
+    ///
+    /// # Safety
+    /// As [`Pal::purge`].
+    unsafe fn give_pages_back(&self, ranges: &[Range]) -> bool {
+        let bytes = ranges.iter().fold(0usize, |sum, range| sum.saturating_add(range.len));
+        if ranges.len() > 1 && bytes <= MOST_BYTES && self.vectored.load(Relaxed) == UNKNOWN {
+            let mut list = [[0usize; 2]; MOST_RANGES];
+            let count = ranges.len().min(MOST_RANGES);
+            for (to, from) in list.iter_mut().zip(ranges) {
+                *to = [from.start, from.len];
+            }
+            if count == ranges.len() {
+                let args = [PIDFD_SELF, list.as_ptr() as usize, count, libc::MADV_DONTNEED as usize, 0, 0];
+                // SAFETY: the caller vouches for the ranges, and the list outlives the call.
+                match unsafe { syscall(libc::SYS_process_madvise, args) } {
+                    Ok(done) if done == bytes => return true,
+                    Ok(_) => {}
+                    Err(_) => self.vectored.store(BROKEN, Relaxed),
+                }
+            }
+        }
+        ranges.iter().all(|range| {
+            // SAFETY: the caller vouches for the ranges.
+            unsafe {
+                syscall(libc::SYS_madvise, [range.start, range.len, libc::MADV_DONTNEED as usize, 0, 0, 0])
+            }
+            .is_ok()
+        })
     }
 
     /// Finds the length for [`Pal::intact`] by trying it on pages in a known state.
@@ -187,33 +257,9 @@ impl Pal for Linux {
         unsafe { syscall(libc::SYS_mremap, args) }.ok()
     }
 
-    /// MADV_DONTNEED on private anonymous memory gives zero pages at the next touch (madvise(2)); EINVAL over locked
-    /// pages. Many ranges go in one call where the kernel lets a process name itself (process_madvise(2), 6.13+).
     unsafe fn purge(&self, ranges: &[Range]) -> bool {
-        let bytes = ranges.iter().fold(0usize, |sum, range| sum.saturating_add(range.len));
-        if ranges.len() > 1 && bytes <= MOST_BYTES && self.vectored.load(Relaxed) == UNKNOWN {
-            let mut list = [[0usize; 2]; MOST_RANGES];
-            let count = ranges.len().min(MOST_RANGES);
-            for (to, from) in list.iter_mut().zip(ranges) {
-                *to = [from.start, from.len];
-            }
-            if count == ranges.len() {
-                let args = [PIDFD_SELF, list.as_ptr() as usize, count, libc::MADV_DONTNEED as usize, 0, 0];
-                // SAFETY: the caller vouches for the ranges, and the list outlives the call.
-                match unsafe { syscall(libc::SYS_process_madvise, args) } {
-                    Ok(done) if done == bytes => return true,
-                    Ok(_) => {}
-                    Err(_) => self.vectored.store(BROKEN, Relaxed),
-                }
-            }
-        }
-        ranges.iter().all(|range| {
-            // SAFETY: the caller vouches for the ranges.
-            unsafe {
-                syscall(libc::SYS_madvise, [range.start, range.len, libc::MADV_DONTNEED as usize, 0, 0, 0])
-            }
-            .is_ok()
-        })
+        // SAFETY: the caller's promise is the one asked for.
+        self.purge_is_true() && unsafe { self.give_pages_back(ranges) }
     }
 
     /// Whatever can be done to memory (protection, locks, advice, a policy, a file over it, a hole) is a property of
