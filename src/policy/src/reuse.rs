@@ -60,11 +60,11 @@ impl<P: Pal> LargeAllocator<P> {
             None => self.grow_one(need, &known)?,
         };
         let cleared = found.cleared + self.make_zero(&entry, need);
-        if let Habit::Sparse(dirty) = known.habit {
+        if let (Habit::Sparse(dirty), true) = (known.habit, self.bytes(need) > RESIDENT) {
             // What was cleared was resident, in one block or in a batch.
             let (alone, pages) = (found.cleared == 0, self.pages(cleared));
             if self.has_outgrown(if alone { pages } else { pages / BATCH as u32 }, dirty) {
-                if alone && self.bytes(need) > RESIDENT {
+                if alone {
                     // SAFETY: the block is in nobody's hands, and its mapping was found intact.
                     unsafe { self.pal.purge(&[self.part(entry.base, 1, entry.touched)]) };
                 } else {
@@ -93,7 +93,7 @@ impl<P: Pal> LargeAllocator<P> {
 
     /// Are so many resident pages of a block that is written here and there far more than the `dirty` ones of one caller? Then
     /// each writes at other places than those before, and what they all left grows: to be given up where the block is so long that
-    /// other allocators keep nothing of it, and to be looked at where it is not.
+    /// other allocators keep nothing of it.
     pub(crate) fn has_outgrown(&self, resident: u32, dirty: u32) -> bool {
         resident > dirty.saturating_mul(2).saturating_add(QUICK)
     }
