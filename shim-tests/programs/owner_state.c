@@ -1,5 +1,5 @@
-/* What a program did to a block's memory must not reach the next owner. usage: owner_state STATE
-   Each round: calloc, write, put the block into STATE, free; the next owners must see zeros that they can write, that
+/* What a program did to a block's memory must not reach the next owner. usage: owner_state STATE [TIMES]
+   Each round: calloc, write, put the block into STATE, free, TIMES in a row (1 if none are given); the next owners must see zeros that they can write, that
    a forked child inherits, and whose mapping has the flags of a fresh one. */
 #include "check.h"
 #include <fcntl.h>
@@ -106,7 +106,8 @@ static void owner(unsigned char *p, size_t n, const char *neutral) {
 }
 
 int main(int argc, char **argv) {
-    CHECK(argc == 2);
+    CHECK(argc == 2 || argc == 3);
+    int times = argc == 3 ? atoi(argv[2]) : 1;
     /* So that glibc, too, maps and unmaps each of these blocks: plain passes. */
     mallopt(M_MMAP_THRESHOLD, 128 << 10);
     char content[8 * PAGE], neutral[1024];
@@ -118,12 +119,16 @@ int main(int argc, char **argv) {
         for (int round = 0; round < 6; round++) {
             size_t n = sizes[k];
             fresh_flags(n, neutral, sizeof neutral);
-            unsigned char *p = calloc(1, n);
-            CHECK(p);
-            memset(p, 0xa5, n);
-            unsigned char *from = (unsigned char *)(((uintptr_t)p + PAGE) & ~(PAGE - 1));
-            put_into(argv[1], from, ((uintptr_t)p + n - (uintptr_t)from) & ~(PAGE - 1));
-            free(p);
+            for (int time = 0; time < times; time++) {
+                unsigned char *p = calloc(1, n);
+                CHECK(p);
+                memset(p, 0xa5, n);
+                unsigned char *from = (unsigned char *)(((uintptr_t)p + PAGE) & ~(PAGE - 1));
+                size_t all = (uintptr_t)p + n - (uintptr_t)from, whole = all & ~(PAGE - 1);
+                /* In a row as NumPy would: to the end of the last page. */
+                put_into(argv[1], from, times == 1 || all == whole ? whole : whole + PAGE);
+                free(p);
+            }
             unsigned char *next[OWNERS];
             for (int i = 0; i < OWNERS; i++) owner(next[i] = calloc(1, n), n, neutral);
             for (int i = 0; i < OWNERS; i++) free(next[i]);

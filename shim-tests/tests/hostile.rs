@@ -40,6 +40,12 @@ owner_states! {
     free cold pageout hole hole_tail moved file_shared file_private anon_shared noreserve seal mbind
 }
 
+/// Huge pages that callers ask for again and again are kept for them; what they forbid is not the same.
+#[test]
+fn huge_pages_forbidden_in_a_row() {
+    Run::new(c_program("owner_state", &[])).args(["nohugepage", "5"]).timeout(90).twice();
+}
+
 #[test]
 fn advice_that_succeeds_and_does_nothing() {
     for what in [&["one"][..], &["many"], &["one", "many"]] {

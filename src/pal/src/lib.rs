@@ -113,12 +113,12 @@ pub trait Pal: Sync {
     /// The range was mapped by us.
     unsafe fn intact(&self, range: Range) -> bool;
 
-    /// Makes the range one mapping again if all that sets its parts apart is advice about huge pages: then all of it is
-    /// advised to use them. False: it is no plain mapping, whatever was done now.
+    /// Makes the range one mapping again if all that sets its parts apart is that its `inner` part was advised to use huge pages,
+    /// all of it and nothing else: then all of the range is. False: it is no plain mapping, whatever was done now.
     ///
     /// # Safety
     /// As [`Pal::intact`], and the range is in nobody's hands.
-    unsafe fn unify(&self, _range: Range) -> bool {
+    unsafe fn unify(&self, _range: Range, _inner: Range) -> bool {
         false
     }
 

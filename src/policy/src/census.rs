@@ -4,7 +4,7 @@ use pal::{Pal, Range};
 
 use crate::large::LargeAllocator;
 use crate::ownership::Shape;
-use crate::request::{self, HEADER};
+use crate::request::HEADER;
 
 /// Bytes of a block, by what was done to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl<P: Pal> LargeAllocator<P> {
         // SAFETY: the block is ours; its first page is the sentinel.
         if !unsafe { self.pal.intact(whole) } {
             // Huge pages are asked for by so many (NumPy) that they are worth a second call.
-            if !self.is_only_advised(whole.start, shape.len, request::class(shape.usable as usize)) {
+            if !self.is_only_advised(whole.start, shape.len, shape.usable) {
                 return None;
             }
             slot.write(Shape { advised: true, ..shape });

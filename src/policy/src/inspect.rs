@@ -79,7 +79,7 @@ impl<P: Pal> LargeAllocator<P> {
         // SAFETY: the caller has freed the block, which is ours; its first page is the sentinel.
         entry.intact = unsafe { self.pal.intact(self.whole(base, shape.len)) };
         if !entry.intact {
-            (entry.intact, entry.advised) = (self.unify(base, shape.len, class), true);
+            (entry.intact, entry.advised) = (self.unify(base, shape.len, shape.usable), true);
         } else if !entry.advised {
             self.habits.came_back(class, false);
         }
@@ -129,17 +129,20 @@ impl<P: Pal> LargeAllocator<P> {
 
     /// Where only advice about huge pages sets parts of a freed block apart: is it worth keeping, being the habit of its
     /// class? Then the block is plain but for that advice.
-    pub(crate) fn unify(&self, base: usize, len: u32, class: usize) -> bool {
-        self.is_only_advised(base, len, class) && self.habits.get(class).advised
+    pub(crate) fn unify(&self, base: usize, len: u32, usable: u32) -> bool {
+        self.is_only_advised(base, len, usable) && self.habits.get(request::class(usable as usize)).advised
     }
 
     /// Does only advice about huge pages set parts of a block that its caller is done with apart? Then that is noted, and the block
-    /// is plain but for the advice, which all of it has from now on.
-    pub(crate) fn is_only_advised(&self, base: usize, len: u32, class: usize) -> bool {
+    /// is plain but for the advice, which all of it has from now on. Who advises a block (NumPy) does so from the first page that is
+    /// all his own, behind the header's, to the last of the `usable` ones.
+    pub(crate) fn is_only_advised(&self, base: usize, len: u32, usable: u32) -> bool {
+        let inner = self.part(base, 1, usable);
         // SAFETY: nobody uses the block; its first page is the sentinel.
-        let unified = self.bytes(len) >= request::HUGE && unsafe { self.pal.unify(self.whole(base, len)) };
+        let unified =
+            self.bytes(len) >= request::HUGE && unsafe { self.pal.unify(self.whole(base, len), inner) };
         if unified {
-            self.habits.came_back(class, true);
+            self.habits.came_back(request::class(usable as usize), true);
         }
         unified
     }

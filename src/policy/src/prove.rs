@@ -76,7 +76,7 @@ impl<P: Pal> LargeAllocator<P> {
             for block in run {
                 if let Some(entry) = entries.as_mut_slice().get_mut(block.index) {
                     entry.intact = all || self.is_intact(core::slice::from_ref(block));
-                    if !entry.intact && self.unify(entry.base, entry.len, block.class) {
+                    if !entry.intact && self.unify(entry.base, entry.len, entry.touched) {
                         (entry.intact, entry.advised) = (true, true);
                     }
                 }

@@ -21,6 +21,8 @@ const QUICK: u32 = 64;
 const CLEARED_TOO: usize = 128 << 10;
 /// A class whose blocks came back untouched so often in a row is worth a stock.
 pub(crate) const STEADY: u8 = 8;
+/// One block in so many of a class whose callers ask for huge pages is a plain one, which shows whether they still do.
+const PROBED: u8 = 32;
 /// Address space that a stock may take.
 const STOCK: usize = 512 << 20;
 
@@ -38,7 +40,8 @@ impl<P: Pal> LargeAllocator<P> {
     #[inline]
     pub(crate) fn reuse(&self, need: u32) -> Option<Given> {
         let class = request::class(need as usize);
-        let known = self.habits.get(class);
+        let mut known = self.habits.get(class);
+        known.advised &= known.since % PROBED != PROBED - 1;
         let home = self.cache.home(self.pal.thread());
         let mut found = Retrieved::default();
         let entry = (0..SHARDS).find_map(|step| {

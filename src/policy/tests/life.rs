@@ -60,7 +60,8 @@ fn a_census_looks_at_blocks_advised_to_use_huge_pages() {
     let large = allocator();
     for round in 0..5 {
         let addr = large.calloc(16 * MIB).expect("memory").addr;
-        let inner = Range { start: addr.next_multiple_of(4096), len: 15 * MIB };
+        let start = addr.next_multiple_of(4096);
+        let inner = Range { start, len: (addr + 16 * MIB).next_multiple_of(4096) - start };
         large.pal().advise(inner, HUGE_ADVICE);
         large.pal().write(Range { start: inner.start + MIB, len: 5 * 4096 }, true);
         // SAFETY: ours.
@@ -466,7 +467,8 @@ fn advice_about_huge_pages_reaches_only_who_gives_it() {
     let advised = |how: u32| {
         let addr = large.calloc(16 * MIB).expect("memory").addr;
         let page = large.pal().page_size();
-        let inner = Range { start: addr.next_multiple_of(page), len: 15 * MIB };
+        let start = addr.next_multiple_of(page);
+        let inner = Range { start, len: (addr + 16 * MIB).next_multiple_of(page) - start };
         large.pal().write(Range { start: addr, len: 16 * MIB }, true);
         large.pal().advise(inner, how);
         // SAFETY: ours.
@@ -483,6 +485,16 @@ fn advice_about_huge_pages_reaches_only_who_gives_it() {
     assert_eq!(large.pal().tally().maps, 0);
     // A class of its own, though the block would fit.
     assert!(large.calloc(13 * MIB).expect("memory").fresh);
+    // Who does not ask any more soon gets none.
+    let plain = (0..300).map(|_| {
+        let addr = large.calloc(16 * MIB).expect("memory").addr;
+        large.pal().write(Range { start: addr, len: 16 * MIB }, true);
+        let plain = large.pal().flags(addr) == 0;
+        // SAFETY: ours.
+        assert!(unsafe { large.free(addr) });
+        plain
+    });
+    assert!(plain.collect::<Vec<_>>().ends_with(&[true; 200]));
 }
 
 #[test]

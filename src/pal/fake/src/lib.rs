@@ -207,6 +207,11 @@ impl Fake {
         }
     }
 
+    /// What [`Fake::advise`] left of the page at `addr`; 0 if it is plain.
+    pub fn flags(&self, addr: usize) -> u32 {
+        self.machine().pages.get(&(addr / self.page)).map_or(0, |page| page.flags)
+    }
+
     /// The program protects, locks or advises a part.
     pub fn advise(&self, range: Range, flags: u32) {
         let pages = self.pages(range);
@@ -338,16 +343,15 @@ impl Pal for Fake {
             .all(|number| machine.pages.get(&number).is_some_and(|page| page.flags == first.flags))
     }
 
-    unsafe fn unify(&self, range: Range) -> bool {
-        let mut advised = true;
-        for number in self.pages(range) {
+    unsafe fn unify(&self, range: Range, inner: Range) -> bool {
+        let inner = inner.start / self.page..(inner.start + inner.len).div_ceil(self.page);
+        for number in self.pages(range).filter(|number| !inner.contains(number)) {
             if let Some(page) = self.machine().pages.get_mut(&number) {
                 page.flags = if page.flags == 0 { HUGE_ADVICE } else { page.flags };
-                advised &= page.flags == HUGE_ADVICE;
             }
         }
         // SAFETY: the caller's promise is the one asked for.
-        advised && unsafe { self.intact(range) }
+        unsafe { self.intact(range) }
     }
 
     unsafe fn dirty(&self, ranges: &[Range], visit: &mut dyn FnMut(Range)) -> Result<(), ScanError> {

@@ -274,12 +274,19 @@ impl Pal for Linux {
         impossible != BROKEN && grow(range, impossible) == libc::ENOMEM
     }
 
-    /// madvise(2): `MADV_HUGEPAGE` sets one property of a mapping, and takes back `MADV_NOHUGEPAGE`. Neighbours that now are
-    /// alike become one mapping (mm/madvise.c, `madvise_update_vma`).
-    unsafe fn unify(&self, range: Range) -> bool {
-        let advice = [range.start, range.len, libc::MADV_HUGEPAGE as usize, 0, 0, 0];
-        // SAFETY: the caller vouches for the range; advice changes no byte.
-        unsafe { syscall(libc::SYS_madvise, advice).is_ok() && self.intact(range) }
+    /// madvise(2): `MADV_HUGEPAGE` sets one property of a mapping. Neighbours that now are alike become one mapping (mm/madvise.c,
+    /// `madvise_update_vma`): so what lies around the inner part is advised, and the inner part shows whether it was. It is not
+    /// touched itself, since the advice would take back a caller's `MADV_NOHUGEPAGE`.
+    unsafe fn unify(&self, range: Range, inner: Range) -> bool {
+        let (start, end) = (range.start, range.start + range.len);
+        let around = [(start, inner.start), (inner.start + inner.len, end)];
+        let advised = around.iter().filter(|(from, to)| from < to).all(|(from, to)| {
+            let advice = [*from, to - from, libc::MADV_HUGEPAGE as usize, 0, 0, 0];
+            // SAFETY: the caller vouches for the range; advice changes no byte.
+            unsafe { syscall(libc::SYS_madvise, advice) }.is_ok()
+        });
+        // SAFETY: as above.
+        advised && unsafe { self.intact(range) }
     }
 
     unsafe fn dirty(&self, ranges: &[Range], visit: &mut dyn FnMut(Range)) -> Result<(), ScanError> {
