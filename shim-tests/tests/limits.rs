@@ -1,7 +1,7 @@
 //! Never a hog: what is retained, and what happens at the limits.
 
 use rustix::process::Resource;
-use shim_tests::{c_program, Built, Run};
+use shim_tests::{c_program, Built, End, Outcome, Run};
 use std::process::Command;
 
 const GIB: u64 = 1 << 30;
@@ -51,6 +51,24 @@ fn programs_under_4_gib() {
 fn programs_under_little() {
     for program in ["basic", "errno", "zero_null"] {
         Run::new(c_program(program, &[])).limit(Resource::As, 100 << 20).twice();
+    }
+}
+
+/// Where all memory is locked, room to grow is memory, which no block then has: but for the first of the process, before that is
+/// known.
+#[test]
+fn locked_memory() {
+    for (kib, held, first) in [("2052", "20", 2048), ("5000", "6", 2048), ("1100", "20", 256)] {
+        let run = Run::new(c_program("locked_all", &[])).args([kib, held]);
+        let peak = |outcome: &Outcome| {
+            assert_eq!(outcome.end, End::Exited(0), "{outcome:?}");
+            outcome.stdout.trim().parse::<u64>().expect("KiB")
+        };
+        let (plain, injected) = (peak(&run.plain()), peak(&run.injected()));
+        assert!(
+            injected <= plain + plain / 20 + 1024 + first,
+            "{kib} KiB, {held} held: {injected}, {plain} without us"
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use pal::{Fork, Pal, Range};
 
 use crate::audit::Audits;
 use crate::block_cache::{BlockCache, SHARDS};
-use crate::habit::Habits;
+use crate::habit::{Habits, Known};
 use crate::leave::Turns;
 use crate::options::Options;
 use crate::ownership::{Ownership, Shape, Slot};
@@ -41,6 +41,8 @@ pub struct LargeAllocator<P> {
     pub(crate) retained: Line,
     /// Held while a thread gives pages back.
     pub(crate) purging: AtomicU32,
+    /// 1: new mappings are locked (mlockall(2), `MCL_FUTURE`), so that all of them is memory at once.
+    pub(crate) locked: AtomicU32,
     /// Forks that this process and its parents came from.
     forks: AtomicUsize,
 }
@@ -89,6 +91,7 @@ impl<P: Pal> LargeAllocator<P> {
             peak: AtomicUsize::new(0),
             retained: Line(AtomicUsize::new(0)),
             purging: AtomicU32::new(0),
+            locked: AtomicU32::new(0),
             forks: AtomicUsize::new(0),
         }
     }
@@ -140,8 +143,9 @@ impl<P: Pal> LargeAllocator<P> {
         }
         let class = request::class(pages as usize);
         self.missed(class);
-        let light = self.habits.get(class).is_light(pages);
-        let len = self.map_block(need, settled, light)?;
+        let len = self.map_block(need, settled, self.is_light(&self.habits.get(class), pages))?;
+        // Asked again: the first mapping may have shown that all are locked.
+        let light = self.is_light(&self.habits.get(class), pages);
         let shape =
             Shape { len: (len.len / page) as u32, usable: pages, light, pristine: true, ..Shape::default() };
         self.hand_out(len.start, shape, true, 0)
@@ -353,6 +357,11 @@ impl<P: Pal> LargeAllocator<P> {
         if shape.light {
             self.light.0.fetch_sub(usable, Relaxed);
         }
+    }
+
+    /// Is a block of so many pages expected to stay without memory?
+    pub(crate) fn is_light(&self, known: &Known, pages: u32) -> bool {
+        known.is_light(pages) && self.locked.load(Relaxed) == 0
     }
 
     /// Bytes that callers hold and are expected to write to.

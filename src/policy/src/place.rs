@@ -66,12 +66,26 @@ impl<P: Pal> LargeAllocator<P> {
             let start = self.pal.map(len + page, hint)?;
             Some(Range { start, len })
         };
-        map(roomy, hint).or_else(|| {
+        let found = map(roomy, hint).or_else(|| {
             if settled {
                 self.trim();
             }
             map(roomy, 0).or_else(|| map(need, 0))
-        })
+        })?;
+        Some(if found.len > need { self.without_locked_room(found, need) } else { found })
+    }
+
+    /// A new block without its room to grow, where that is memory already: then all new mappings are locked, and none gets any more.
+    fn without_locked_room(&self, block: Range, need: usize) -> Range {
+        let page = self.pal.page_size();
+        let room = Range { start: block.start + page + need, len: block.len - need };
+        if self.pal.resident(room.start + room.len - page) != Some(true) {
+            return block;
+        }
+        self.locked.store(1, Relaxed);
+        // SAFETY: nobody knows of the block yet.
+        let gone = unsafe { self.pal.unmap(room) };
+        Range { len: if gone { need } else { block.len }, ..block }
     }
 
     /// Maps `count` blocks of `stride` bytes, sentinels included, side by side, and shows the base of each.

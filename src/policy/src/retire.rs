@@ -220,7 +220,7 @@ impl<P: Pal> LargeAllocator<P> {
 
     /// Is every byte of address space dear?
     pub(crate) fn is_limited(&self) -> bool {
-        self.spare_limit.load(Relaxed) < SPARE
+        self.spare_limit.load(Relaxed) < SPARE || self.locked.load(Relaxed) != 0
     }
 
     /// Under a limit on address space, freed blocks may take a sixty-fourth of it.

@@ -85,7 +85,7 @@ impl<P: Pal> LargeAllocator<P> {
             usable: need,
             touched,
             left,
-            light: known.is_light(need),
+            light: self.is_light(&known, need),
             advised: entry.advised,
             audited: false,
             // What is kept resident is charged, and cleared.
@@ -140,7 +140,7 @@ impl<P: Pal> LargeAllocator<P> {
     /// peak, and so does a dirty one.
     fn choose(&self, entries: &[Entry], need: u32, known: &Known) -> Option<usize> {
         let most = self.worth_clearing(need, known);
-        let crowded = !known.is_light(need)
+        let crowded = !self.is_light(known, need)
             && self.retained.0.load(Relaxed) > 0
             && self.heavy() + self.retained.0.load(Relaxed) + self.bytes(need) > self.peak.load(Relaxed);
         let page = self.pal.page_size();
@@ -178,7 +178,7 @@ impl<P: Pal> LargeAllocator<P> {
     /// For who writes, where nothing fits: the shard's block with most memory behind it, made longer. Its pages move, so
     /// that only what is missing has to be faulted in.
     fn grow_one(&self, need: u32, known: &Known) -> Option<Entry> {
-        if known.is_light(need) || self.retained.0.load(Relaxed) == 0 || self.is_limited() {
+        if self.is_light(known, need) || self.retained.0.load(Relaxed) == 0 || self.is_limited() {
             return None;
         }
         let most = self.worth_clearing(need, known);
@@ -262,7 +262,7 @@ impl<P: Pal> LargeAllocator<P> {
     fn lay_in_stock(&self, shard: usize, len: u32, blocks: usize) {
         let stride = self.whole(0, len).len;
         let count = (STOCK / stride).min(blocks - 1);
-        if self.spare() + count * stride > self.spare_room(0) {
+        if self.spare() + count * stride > self.spare_room(0) || self.locked.load(Relaxed) != 0 {
             return;
         }
         self.map_like(stride, count, |base| {

@@ -497,6 +497,20 @@ fn advice_about_huge_pages_reaches_only_who_gives_it() {
     assert!(plain.collect::<Vec<_>>().ends_with(&[true; 200]));
 }
 
+/// Where all memory is locked, address space is memory: no block has room to grow, and none lies in stock.
+#[test]
+fn locked_memory_is_what_was_asked_for() {
+    let large = allocator();
+    large.pal().lock_all();
+    for round in 0..100 {
+        let addr = large.calloc(2 * MIB + 4096).expect("memory").addr;
+        let resident = large.pal().resident_bytes();
+        assert!(resident <= 2 * MIB + 16 * 4096, "round {round}: {resident}");
+        // SAFETY: ours.
+        assert!(unsafe { large.free(addr) });
+    }
+}
+
 #[test]
 fn a_burst_leaves_no_more_than_the_limit() {
     let large = allocator();

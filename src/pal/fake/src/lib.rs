@@ -58,6 +58,7 @@ struct Machine {
     no_scan: Option<ScanError>,
     no_intact: bool,
     limit: Option<usize>,
+    locked: bool,
     thread: usize,
     seconds: u32,
     fork: Option<Fork>,
@@ -112,6 +113,12 @@ impl Fake {
     /// Makes purge fail, as over locked pages.
     pub fn refuse_purges(&self, refuse: bool) {
         self.machine().refuse_purges = refuse;
+    }
+
+    /// From now on mappings are locked as they are made: all memory at once, and not to be given back.
+    pub fn lock_all(&self) {
+        let mut machine = self.machine();
+        (machine.locked, machine.refuse_purges) = (true, true);
     }
 
     /// Makes tables unobtainable.
@@ -260,7 +267,8 @@ impl Pal for Fake {
         // No hole between mappings: neighbours merge, as the kernel's do.
         machine.next += len;
         for number in start / self.page..(start + len) / self.page {
-            machine.pages.insert(number, Page { state: State::Untouched, flags: 0 });
+            let state = if machine.locked { State::Resident(false) } else { State::Untouched };
+            machine.pages.insert(number, Page { state, flags: 0 });
         }
         Some(start)
     }
