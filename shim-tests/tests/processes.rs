@@ -222,6 +222,21 @@ for i in range(704):
     assert!((510..=522).contains(&written) && (5000..=5200).contains(&untouched), "{bucket}");
 }
 
+/// Blocks that are kept resident hold zeros that their callers may have read: they are not said to be untouched.
+#[test]
+fn what_was_read_is_not_told_as_untouched() {
+    let logs = logs();
+    let sums = "import numpy
+for i in range(1000): numpy.zeros(1500000, dtype=numpy.uint8).sum()";
+    recorded(logs.path(), Run::new(python("tests")).args(["-c", sums]));
+    let report = report(logs.path());
+    let buckets = records(&report)[0]["kinds"]["calloc"]["buckets"].as_array().expect("buckets");
+    let bucket = buckets.iter().find(|b| b["le"] == 2 << 20).unwrap_or_else(|| panic!("{report}"));
+    let part = |name: &str| bucket["estimated"][name].as_u64().expect("bytes");
+    let read = part("read") + part("zeros");
+    assert!(read > 1_400_000_000 && part("untouched") < 50_000_000, "{bucket}");
+}
+
 /// What the kernel says, whether it was asked or not: the program's path as it was started, or where that is none of the
 /// program's, the program's own; and the arguments.
 #[test]

@@ -216,10 +216,11 @@ fn totals(a: &Counts, b: &Counts) -> Vec<Total> {
         ("scanned_frees", false, la.scanned, lb.scanned),
         ("untouched", true, la.untouched, lb.untouched),
         ("read", true, la.read, lb.read),
+        ("zeros", true, la.zeros, lb.zeros),
         ("written", true, la.written, lb.written),
     ]
     .map(|(name, in_bytes, a, b)| {
-        let unknown = matches!(name, "untouched" | "read" | "written")
+        let unknown = matches!(name, "untouched" | "read" | "zeros" | "written")
             .then(|| [la, lb].map(|l| l.frees != 0 && l.scanned == 0));
         Total { name, in_bytes, unknown, pair: Pair { a, b } }
     })

@@ -27,7 +27,7 @@ fn callocs(pid: u32, calls: u64, frees: u64, scanned: u64) -> &'static Record {
     for n in 0..frees {
         r.large_freed(bytes);
         if n < scanned {
-            r.touched(bytes, false, 15 * MIB, 0, MIB);
+            r.touched(bytes, false, Touched { untouched: 12 * MIB, read: MIB, zeros: 2 * MIB, written: MIB });
         }
     }
     r.ended(Ended::Exit);
@@ -65,7 +65,7 @@ fn what_was_scanned_stands_for_all() {
 /// What nobody looked at is not within any limit, and it is said what to do.
 #[test]
 fn what_is_unknown_is_not_ok() {
-    for limit in ["calloc.written=1MiB", "calloc>1M.untouched=1T", "calloc.read=1MiB"] {
+    for limit in ["calloc.written=1MiB", "calloc>1M.untouched=1M", "calloc.read=1MiB"] {
         let (said, status) = check(callocs(1, 1, 1, 0), limit, "text");
         assert!(said.starts_with(&format!("UNKNOWN  {limit}: unknown, at most 1.0 ")), "{said}");
         assert!(
@@ -85,6 +85,64 @@ fn what_is_unknown_is_not_ok() {
     assert!(found["note"].as_str().unwrap().contains("limit calloc.bytes instead"));
 }
 
+/// What cannot be exceeded by blocks of that length holds, whatever is in them.
+#[test]
+fn what_nobody_looked_at_is_no_longer_than_it_is() {
+    let (said, status) = check(callocs(1, 2, 2, 0), "calloc.written=32M", "text");
+    assert!(
+        said.starts_with("ok       calloc.written=32M: unknown, at most 32.0 MiB (none of 2 frees"),
+        "{said}"
+    );
+    assert_eq!(status, Some(0));
+    assert_eq!(check(callocs(1, 2, 2, 0), "calloc.written=31M", "text").1, Some(4));
+}
+
+/// Zeros may have been read, or not: whether a limit holds depends on it.
+#[test]
+fn zeros_may_count_or_not() {
+    let said = |limit| check(callocs(1, 1, 1, 1), limit, "text");
+    let note = "(2.0 MiB more hold only zeros, untouched or not; limit calloc.written instead)";
+    for (limit, verdict, value, most, status) in [
+        ("calloc.read=3M", "ok      ", "1.0", "3.0", 0),
+        ("calloc.read=2M", "UNKNOWN ", "1.0", "2.0", 4),
+        ("calloc.untouched=14M", "ok      ", "12.0", "14.0", 0),
+        ("calloc.untouched=13M", "UNKNOWN ", "12.0", "13.0", 4),
+        ("calloc.untouched=11M", "EXCEEDED", "12.0", "11.0", 3),
+    ] {
+        let want = format!("{verdict} {limit}: {value} MiB, at most {most} MiB {note}\n");
+        assert_eq!(said(limit), (want, Some(status)));
+    }
+    assert_eq!(
+        said("calloc.zeros=2M"),
+        ("ok       calloc.zeros=2M: 2.0 MiB, at most 2.0 MiB\n".into(), Some(0))
+    );
+}
+
+/// What the allocator below served, as where the library was off, was alive too.
+#[test]
+fn what_went_below_may_have_been_alive() {
+    let with = |limit| {
+        let r = callocs(1, 0, 0, 0);
+        r.call(0, Kind::Calloc, 16 << 20);
+        r.large(
+            0,
+            &LargeCalloc { bytes: 16 << 20, served: Served::Forwarded(Forward::Off), avoided: 0, cleared: 0 },
+        );
+        check(r, limit, "text")
+    };
+    let (said, status) = with("peak=1M");
+    assert!(
+        said.starts_with("UNKNOWN  peak=1M: 0 B, at most 1.0 MiB (1 large calloc (16.0 MiB) went to"),
+        "{said}"
+    );
+    assert!(
+        said.contains("limit calloc.bytes instead, or record without --off") && status == Some(4),
+        "{said}"
+    );
+    assert_eq!(with("live=16M").1, Some(0));
+    assert_eq!(check(callocs(1, 1, 1, 1), "peak=1", "text").1, Some(0));
+}
+
 /// A size of which none was scanned may hold anything: ok is said only where that does not matter.
 #[test]
 fn sizes_that_were_not_scanned_may_hold_anything() {
@@ -95,7 +153,7 @@ fn sizes_that_were_not_scanned_may_hold_anything() {
         r.large_freed(1 << 20);
         check(r, limit, "text")
     };
-    let note = "(estimated: 1 of 2 frees were scanned; 1 block is of a size of which none was scanned)";
+    let note = "(estimated: 1 of 2 frees were scanned; 1 block is of a size of which none was scanned; limit calloc.bytes instead)";
     let (said, status) = with("calloc.written=2M");
     assert_eq!(
         (said, status),
@@ -105,7 +163,8 @@ fn sizes_that_were_not_scanned_may_hold_anything() {
     let want = format!("UNKNOWN  calloc.written=1500K: 1.0 MiB, at most 1.5 MiB {note}\n");
     assert_eq!((said, status), (want, Some(4)));
     assert_eq!(with("calloc.written=1K").1, Some(3));
-    assert_eq!(with("calloc<=1M.written=1G").1, Some(4));
+    assert_eq!(with("calloc<=1M.written=1G").1, Some(0));
+    assert_eq!(with("calloc<=1M.written=1000K").1, Some(4));
 }
 
 #[test]

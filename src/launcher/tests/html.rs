@@ -108,7 +108,11 @@ fn samples() {
             r.call(0, fastcalloc_record::Kind::Calloc, size);
             r.large_freed(size);
             if i < scanned {
-                r.touched(size, false, size as u64, 0, 0);
+                r.touched(
+                    size,
+                    false,
+                    fastcalloc_record::Touched { untouched: size as u64, ..Default::default() },
+                );
             }
         }
     };

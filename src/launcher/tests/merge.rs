@@ -89,7 +89,7 @@ fn written(l: &Life) -> Vec<u8> {
                 let served = [Served::Fresh, Served::Reused, Served::Forwarded(Forward::Limit)][size % 3];
                 r.large(0, &LargeCalloc { bytes: size, served, avoided: size as u64 / 2, cleared: 4096 });
                 r.large_live(size as u64 / 16, 0);
-                r.touched(size, false, 1, 2, 3);
+                r.touched(size, false, Touched { untouched: 1, read: 2, zeros: 4, written: 3 });
                 r.freed(0);
             }
         }

@@ -9,17 +9,19 @@ use crate::request::HEADER;
 /// Bytes of a block, by what was done to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
-    /// Never touched, or only overwritten with zeros.
+    /// Never touched: no memory behind it.
     pub untouched: usize,
-    /// Only read.
+    /// Only read: the zero page behind it.
     pub read: usize,
+    /// In pages that have memory and hold nothing but zeros: untouched or read in a block that an earlier caller used or in a huge
+    /// page, or overwritten with zeros. Nobody can tell.
+    pub zeros: usize,
     /// In pages that hold something.
     pub written: usize,
 }
 
 impl<P: Pal> LargeAllocator<P> {
-    /// Looks at a block that its caller is about to free. A page that holds only zeros counts as untouched even if it has
-    /// memory behind it: it may have it from an earlier caller, or be part of a huge one. `None`: not ours, or it can't be told.
+    /// Looks at a block that its caller is about to free. `None`: not ours, or it can't be told.
     ///
     /// # Safety
     /// As [`LargeAllocator::free`], but the block stays.
@@ -47,15 +49,14 @@ impl<P: Pal> LargeAllocator<P> {
             while start < end {
                 let header = if start == chunk { HEADER } else { 0 };
                 // SAFETY: the mapping is intact, so that its pages can be read.
-                if !unsafe { self.pal.is_zero(Range { start: start + header, len: page - header }) } {
-                    census.written += page - header;
-                }
+                let zero = unsafe { self.pal.is_zero(Range { start: start + header, len: page - header }) };
+                *(if zero { &mut census.zeros } else { &mut census.written }) += page - header;
                 start += page;
             }
         };
         // SAFETY: the block is ours, and reading touches no page behind the one it was given.
         unsafe { self.pal.touched(Range { start: chunk, len: usable + HEADER }, &mut count) }.ok()?;
-        census.untouched = usable.saturating_sub(census.read + census.written);
+        census.untouched = usable.saturating_sub(census.read + census.zeros + census.written);
         Some(census)
     }
 }

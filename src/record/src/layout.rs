@@ -91,6 +91,9 @@ pub(crate) mod column {
     pub const READ: usize = 11;
     pub const WRITTEN: usize = 12;
     pub const SCAN_NS: usize = 13;
+    pub const ZEROS: usize = 14;
+    /// Of `later` there is no room for it.
+    pub const LATER_ZEROS: usize = 15;
     pub const LATER_SCANNED: usize = super::LARGE_COLUMNS;
     pub const LATER_UNTOUCHED: usize = super::LARGE_COLUMNS + 1;
     pub const LATER_READ: usize = super::LARGE_COLUMNS + 2;

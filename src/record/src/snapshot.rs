@@ -82,11 +82,13 @@ large_counts! {
     frees = FREES,
     /// Those of them that were scanned first.
     scanned = SCANNED,
-    /// Bytes that the scans found never touched.
+    /// Bytes that the scans found never touched: without memory.
     untouched = UNTOUCHED,
     /// Bytes that the scans found only read.
     read = READ,
-    /// Bytes that the scans found written.
+    /// Bytes in pages that the scans found to have memory and to hold nothing but zeros: untouched, read, or overwritten with zeros.
+    zeros = ZEROS,
+    /// Bytes in pages that the scans found to hold something else.
     written = WRITTEN,
     /// Nanoseconds that the scans took.
     scan_ns = SCAN_NS,
@@ -96,6 +98,8 @@ large_counts! {
     later_untouched = LATER_UNTOUCHED,
     /// Of `read`, what those found.
     later_read = LATER_READ,
+    /// Of `zeros`, what those found.
+    later_zeros = LATER_ZEROS,
     /// Of `written`, what those found.
     later_written = LATER_WRITTEN,
 }

@@ -50,6 +50,19 @@ pub struct Identity<'a> {
     pub argv: &'a [u8],
 }
 
+/// Bytes of a block that was freed, by what a scan found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// Without memory: never touched.
+    pub untouched: u64,
+    /// Only read.
+    pub read: u64,
+    /// In pages with memory that hold nothing but zeros.
+    pub zeros: u64,
+    /// In pages that hold something else.
+    pub written: u64,
+}
+
 /// One large calloc. It is also to be counted as a [`Record::call`].
 #[derive(Clone, Copy, Debug)]
 pub struct LargeCalloc {
@@ -226,20 +239,24 @@ impl Record {
         self.row(bytes, &[(column::FREES, 1)]);
     }
 
-    /// Counts what a scan at the free of a large block of `bytes` bytes found: bytes never touched, only read, written. `later`:
-    /// only some of those that are freed by now are scanned.
-    pub fn touched(&self, bytes: usize, later: bool, untouched: u64, read: u64, written: u64) {
+    /// Counts what a scan at the free of a large block of `bytes` bytes found. `later`: only some of those that are freed by now are
+    /// scanned.
+    pub fn touched(&self, bytes: usize, later: bool, found: Touched) {
+        let Touched { untouched, read, zeros, written } = found;
+        let row = bucket_of(bytes).checked_sub(LATER_FROM).and_then(|row| self.later.get(row));
+        let row = row.filter(|_| later);
         self.row(
             bytes,
             &[
                 (column::SCANNED, 1),
                 (column::UNTOUCHED, untouched),
                 (column::READ, read),
+                (column::ZEROS, zeros),
                 (column::WRITTEN, written),
+                (column::LATER_ZEROS, if row.is_some() { zeros } else { 0 }),
             ],
         );
-        let row = bucket_of(bytes).checked_sub(LATER_FROM).and_then(|row| self.later.get(row));
-        if let (Some(row), true) = (row, later) {
+        if let Some(row) = row {
             row.iter().zip([1, untouched, read, written]).for_each(|(cell, n)| add_shared(cell, n));
         }
     }

@@ -44,19 +44,20 @@ fn what_some_of_the_later_blocks_held_reads_back() {
     for (size, later) in
         [(100 << 20, false), (100 << 20, true), (16 << 10, true), (usize::MAX, true), (4096, true)]
     {
-        r.touched(size, later, 7, 5, 3);
+        r.touched(size, later, Touched { untouched: 7, read: 5, zeros: 2, written: 3 });
     }
     let file = bytes(r);
     let s = parse(&file).unwrap();
     let at = |bucket: usize| {
         let l = s.counts.large[bucket];
-        ([l.scanned, l.untouched], [l.later_scanned, l.later_untouched, l.later_read, l.later_written])
+        let later = [l.later_scanned, l.later_untouched, l.later_read, l.later_zeros, l.later_written];
+        ([l.scanned, l.untouched, l.zeros], later)
     };
-    assert_eq!(at(27), ([2, 14], [1, 7, 5, 3]));
-    assert_eq!(at(14), ([1, 7], [1, 7, 5, 3]));
-    assert_eq!(at(BUCKETS - 1), ([1, 7], [1, 7, 5, 3]));
+    assert_eq!(at(27), ([2, 14, 4], [1, 7, 5, 2, 3]));
+    assert_eq!(at(14), ([1, 7, 2], [1, 7, 5, 2, 3]));
+    assert_eq!(at(BUCKETS - 1), ([1, 7, 2], [1, 7, 5, 2, 3]));
     // Smaller than any threshold: not kept apart.
-    assert_eq!(at(12), ([1, 7], [0; 4]));
+    assert_eq!(at(12), ([1, 7, 2], [0; 5]));
 }
 
 #[test]

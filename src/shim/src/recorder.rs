@@ -10,7 +10,7 @@ use crate::sites::Registers;
 use pal::Pal;
 use policy::request::HEADER;
 use policy::{Given, LargeAllocator};
-use record::{Ended, Event, Forward, Kind, LargeCalloc, Record, Served};
+use record::{Ended, Event, Forward, Kind, LargeCalloc, Record, Served, Touched};
 
 use crate::message::{reason, Decimal, Line};
 use crate::os::{self, file, System};
@@ -138,9 +138,11 @@ impl Recorder {
         if let Some(census) = unsafe { large.census(addr) } {
             // The rest of the last page was not asked for.
             let written = census.written.min(bytes);
-            let read = census.read.min(bytes - written);
-            let untouched = bytes - written - read;
-            record.touched(bytes, later, untouched as u64, read as u64, written as u64);
+            let zeros = census.zeros.min(bytes - written);
+            let read = census.read.min(bytes - written - zeros);
+            let untouched = (bytes - written - zeros - read) as u64;
+            let (read, zeros, written) = (read as u64, zeros as u64, written as u64);
+            record.touched(bytes, later, Touched { untouched, read, zeros, written });
             record.scan_took(bytes, large.pal().nanoseconds().saturating_sub(began));
         }
     }

@@ -5,7 +5,8 @@
 //! WHAT     := KIND [BOUND [BOUND]] "." METRIC | TOTAL
 //! KIND     := all | malloc | calloc | realloc | aligned | free
 //! BOUND    := (">" | ">=" | "<" | "<=") NUMBER[UNIT]          a second bound makes a range: calloc>64KiB<=1MiB
-//! METRIC   := calls | bytes | failed | fresh | reused | forwarded | avoided | cleared | untouched | read | written
+//! METRIC   := calls | bytes | failed | fresh | reused | forwarded | avoided | cleared | untouched | read | zeros |
+//!             written
 //! TOTAL    := peak | live | processes | programs
 //! UNIT     := B, K, KB, KiB, M, MB, MiB, G, GB, GiB, T, TB, TiB, in either case; all are powers of 1024; before K and
 //!             those after it NUMBER may have a fraction, as in 1.5MiB
@@ -107,6 +108,8 @@ metrics! {
     Untouched "untouched" bytes,
     /// Bytes of large callocs that were found only read.
     Read "read" bytes,
+    /// Bytes of large callocs that were found to hold nothing but zeros, touched or not.
+    Zeros "zeros" bytes,
     /// Bytes of large callocs that were found written.
     Written "written" bytes,
 }

@@ -17,21 +17,22 @@ use crate::report::draw::{bytes, number, unit};
 use crate::report::output::deliver;
 use crate::report::{load_paths, markdown, Loaded};
 use grammar::{parse, Limit, Metric, Sizes, What};
-use scanned::scanned;
+use scanned::{alive, scanned, Scanned};
 
 const AFTER: &str = "\
 LIMIT is WHAT=NUMBER, and WHAT is one of
   KIND.METRIC, with KIND all, malloc, calloc, realloc or aligned and METRIC calls, bytes or failed
-  calloc.METRIC, of large callocs, with METRIC fresh, reused, forwarded, avoided, cleared, untouched, read or written
-  (the last three in bytes of all blocks that were freed, an estimate where not all of them were scanned)
-  free.calls, peak (most large bytes of one process), live (large bytes), processes,
+  calloc.METRIC, of large callocs, with METRIC fresh, reused, forwarded, avoided, cleared, untouched, read, zeros or
+  written (the last four in bytes of all blocks that were freed, an estimate where not all of them were scanned)
+  free.calls, peak (most bytes that large callocs of one process held), live (what they hold), processes,
   programs (a process that goes on as another program by exec runs two)
 After KIND sizes may be bounded with >, >=, <, <=, on both sides if need be: calloc>64KiB<=1MiB.calls=100
 Sizes are counted by powers of two: > and <= a power of two are exact, other bounds take in the rest of their bucket.
 
 Exit status: 0 all limits hold, 3 a limit is exceeded, 1 records could not be read or the result not be written to
 FILE (then it is on stdout; a limit that is exceeded goes first), 2 wrong usage,
-4 no limit is exceeded, but of one nobody can tell, since none of those blocks was scanned";
+4 no limit is exceeded, but of one nobody can tell: those blocks were not looked at, or went to the allocator below,
+or hold zeros, which may have been read";
 
 /// A limit was exceeded.
 const EXCEEDED: u8 = 3;
@@ -141,18 +142,21 @@ pub fn run(args: &CheckArgs) -> ExitCode {
 
 fn find(limit: &Limit, loaded: &Loaded, c: &Counts) -> Finding {
     let exact = |n: u64| (Some(n), Some(n <= limit.most), None);
+    let told = |found: Scanned| {
+        let holds = found.holds(limit.most);
+        (found.value, holds, found.note)
+    };
     let ((value, holds, mut note), in_bytes, sizes) = match &limit.what {
         What::Frees => (exact(c.frees), false, None),
-        What::Peak => (exact(c.peak), true, None),
-        What::Live => (exact(c.live), true, None),
+        What::Peak => (told(alive(c.peak, c)), true, None),
+        What::Live => (told(alive(c.live, c)), true, None),
         What::Processes => (exact(chain::count(&loaded.processes)), false, None),
         What::Programs => (exact(loaded.processes.len() as u64), false, None),
         What::Calls {
-            sizes, metric: metric @ (Metric::Untouched | Metric::Read | Metric::Written), ..
-        } => {
-            let found = scanned(*metric, sizes, c);
-            ((found.value, found.holds(limit.most), found.note), true, Some(sizes))
-        }
+            sizes,
+            metric: metric @ (Metric::Untouched | Metric::Read | Metric::Zeros | Metric::Written),
+            ..
+        } => (told(scanned(*metric, sizes, c)), true, Some(sizes)),
         What::Calls { kinds, sizes, metric } => {
             let range = sizes.first..=sizes.last;
             let value = if metric.of_large_callocs() {
@@ -199,6 +203,7 @@ fn of_large(metric: Metric, l: &LargeCounts) -> u64 {
         Metric::Cleared => l.cleared,
         Metric::Untouched => l.untouched,
         Metric::Read => l.read,
+        Metric::Zeros => l.zeros,
         Metric::Written => l.written,
         Metric::Calls | Metric::Bytes | Metric::Failed => 0,
     }

@@ -3,7 +3,7 @@
 use record::{upper_bound, Forward, Kind, LargeCounts, BUCKETS};
 
 use super::draw::{bytes, number, plain, unit};
-use super::stats::{estimated, large_calls, lower_bound, programs};
+use super::stats::{estimated, large_calls, lower_bound, programs, seen};
 use super::Loaded;
 
 /// Below so many bytes nothing is worth a sentence.
@@ -63,7 +63,7 @@ fn of_callocs(loaded: &Loaded, unicode: bool) -> Option<String> {
     }
     let Best { program, bucket, large: l } = best?;
     let of_all = estimated(&l).unwrap_or(l);
-    let seen = of_all.untouched.saturating_add(of_all.read).saturating_add(of_all.written);
+    let seen = seen(&of_all);
     let mut said = format!("{} of {} by {}", calls(&l), range(bucket), plain(program, 40, unicode));
     if seen != 0 {
         let share = of_all.written as f64 * 100.0 / seen as f64;

@@ -53,10 +53,12 @@ struct Large {
     scanned: u64,
     untouched: u64,
     read: u64,
+    zeros: u64,
     written: u64,
     /// The last three, of all blocks: as found, or estimated.
     all_untouched: u64,
     all_read: u64,
+    all_zeros: u64,
     all_written: u64,
 }
 
@@ -132,6 +134,7 @@ fn group(name: String, pid: Option<u32>, state: &'static str, c: &Counts) -> Gro
             .map(|(bucket, l, all)| Large {
                 all_untouched: all.untouched,
                 all_read: all.read,
+                all_zeros: all.zeros,
                 all_written: all.written,
                 bucket,
                 fresh: l.fresh,
@@ -143,6 +146,7 @@ fn group(name: String, pid: Option<u32>, state: &'static str, c: &Counts) -> Gro
                 scanned: l.scanned,
                 untouched: l.untouched,
                 read: l.read,
+                zeros: l.zeros,
                 written: l.written,
             })
             .collect(),

@@ -113,6 +113,7 @@ struct Large {
     scanned: u64,
     untouched: u64,
     read: u64,
+    zeros: u64,
     written: u64,
     scan_ns: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,6 +125,7 @@ struct Large {
 struct Estimated {
     untouched: u64,
     read: u64,
+    zeros: u64,
     written: u64,
 }
 
@@ -251,11 +253,13 @@ fn kind(c: &Counts, kind: Kind) -> KindJson {
             scanned: l.scanned,
             untouched: l.untouched,
             read: l.read,
+            zeros: l.zeros,
             written: l.written,
             scan_ns: l.scan_ns,
             estimated: estimated(l).map(|of_all| Estimated {
                 untouched: of_all.untouched,
                 read: of_all.read,
+                zeros: of_all.zeros,
                 written: of_all.written,
             }),
         });

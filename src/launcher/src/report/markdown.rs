@@ -72,7 +72,8 @@ pub fn render_markdown(out: &mut dyn Write, loaded: &Loaded, all: bool) -> io::R
             "cleared",
             "frees scanned",
             "untouched",
-            "read",
+            "only read",
+            "zeros",
             "written",
         ];
         table(out, &heads)?;
@@ -84,7 +85,8 @@ pub fn render_markdown(out: &mut dyn Write, loaded: &Loaded, all: bool) -> io::R
             cells.extend([l.avoided, l.cleared].map(bytes));
             cells.push(sampled(l.scanned, l.frees));
             let whole = extrapolated(std::slice::from_ref(l));
-            let parts: [fn(&LargeCounts) -> u64; 3] = [|l| l.untouched, |l| l.read, |l| l.written];
+            let parts: [fn(&LargeCounts) -> u64; 4] =
+                [|l| l.untouched, |l| l.read, |l| l.zeros, |l| l.written];
             cells.extend(parts.map(|part| match &whole {
                 _ if l.scanned == 0 => "-".into(),
                 None => bytes(part(l)),

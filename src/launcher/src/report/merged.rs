@@ -102,8 +102,8 @@ macro_rules! large {
 }
 
 large! {
-    fresh reused forwarded fresh_bytes reused_bytes forwarded_bytes avoided cleared frees scanned untouched read written scan_ns
-    later_scanned later_untouched later_read later_written
+    fresh reused forwarded fresh_bytes reused_bytes forwarded_bytes avoided cleared frees scanned untouched read zeros written scan_ns
+    later_scanned later_untouched later_read later_zeros later_written
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // serde's form

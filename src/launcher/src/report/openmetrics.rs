@@ -153,9 +153,10 @@ const FAMILIES: &[Family] = &[
         name: "fastcalloc_scanned_bytes",
         kind: "counter",
         unit: "bytes",
-        help: "Bytes of scanned blocks, by whether they were never touched, only read, or written.",
+        help:
+            "Bytes of scanned blocks, by whether they were never touched, only read, all zeros, or written.",
         samples: |_, l| {
-            [("untouched", l.untouched), ("read", l.read), ("written", l.written)]
+            [("untouched", l.untouched), ("read", l.read), ("zeros", l.zeros), ("written", l.written)]
                 .map(|(t, n)| (label("touched", t), Number(n)))
                 .into()
         },

@@ -21,6 +21,12 @@ pub fn large_calls(l: &LargeCounts) -> u64 {
     [l.fresh, l.reused, l.forwarded].iter().fold(0, |a, b| a.saturating_add(*b))
 }
 
+/// Bytes of what was scanned.
+#[must_use]
+pub fn seen(l: &LargeCounts) -> u64 {
+    [l.untouched, l.read, l.zeros, l.written].iter().fold(0, |a, b| a.saturating_add(*b))
+}
+
 /// What all freed blocks of a row had been used for. Of the first blocks of a process all are scanned, and count for themselves;
 /// those that are scanned later stand for the rest. `None` if all were, or none was: nothing is to be estimated then.
 #[must_use]
@@ -42,6 +48,7 @@ pub fn estimated(l: &LargeCounts) -> Option<LargeCounts> {
         frees: l.frees,
         untouched: whole(l.untouched, l.later_untouched),
         read: whole(l.read, l.later_read),
+        zeros: whole(l.zeros, l.later_zeros),
         written: whole(l.written, l.later_written),
         ..LargeCounts::default()
     })
@@ -59,6 +66,7 @@ pub fn extrapolated(rows: &[LargeCounts]) -> Option<LargeCounts> {
                 frees: l.frees.max(l.scanned),
                 untouched: l.untouched,
                 read: l.read,
+                zeros: l.zeros,
                 written: l.written,
                 ..LargeCounts::default()
             };

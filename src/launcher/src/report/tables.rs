@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use record::{Counts, Forward, Kind, KindCounts, LargeCounts, BUCKETS};
 
 use super::draw::{bar, bucket, bytes, number, pad, percent, plural, sampled};
-use super::stats::{exact_sizes, extrapolated, large_calls, large_total};
+use super::stats::{exact_sizes, extrapolated, large_calls, large_total, seen};
 use super::style::{Ink, MORE};
 use super::{Loaded, Style};
 
@@ -100,17 +100,19 @@ pub fn touched(out: &mut dyn Write, c: &Counts, style: &Style) -> io::Result<()>
     }
     writeln!(
         out,
-        "{:>10}{:>12}{:>10}{:>13}{:>12}{:>12}{:>7}",
-        "size", "frees", "scanned", "untouched", "only read", "written", "%"
+        "{:>10}{:>10}{:>9}{:>11}{:>11}{:>11}{:>11}{:>7}",
+        "size", "frees", "scanned", "untouched", "only read", "zeros", "written", "%"
     )?;
     let line = |out: &mut dyn Write, label: &str, l: &LargeCounts, of: &[LargeCounts]| {
         let known = |n| if l.scanned == 0 { "-".into() } else { bytes(n) };
         let (frees, scanned) = (number(l.frees), sampled(l.scanned, l.frees));
         let of_all = extrapolated(of).unwrap_or(*l);
-        let whole = of_all.untouched.saturating_add(of_all.read).saturating_add(of_all.written);
-        let share = percent(of_all.written, whole);
-        write!(out, "{label:>10}{frees:>12}{scanned:>10}{:>13}{:>12}", known(l.untouched), known(l.read))?;
-        writeln!(out, "{:>12}{share:>7}", known(l.written))
+        let share = percent(of_all.written, seen(&of_all));
+        write!(out, "{label:>10}{frees:>10}{scanned:>9}")?;
+        [l.untouched, l.read, l.zeros, l.written]
+            .iter()
+            .try_for_each(|n| write!(out, "{:>11}", known(*n)))?;
+        writeln!(out, "{share:>7}")
     };
     let about = |out: &mut dyn Write, rows: &[LargeCounts], frees: u64| match extrapolated(rows) {
         None => Ok(()),
@@ -118,8 +120,11 @@ pub fn touched(out: &mut dyn Write, c: &Counts, style: &Style) -> io::Result<()>
             let of = number(l.frees);
             let of = if l.frees == frees { format!("all {of}") } else { format!("{of} frees") };
             let label = format!("about, of {of}");
-            let (untouched, read, written) = (bytes(l.untouched), bytes(l.read), bytes(l.written));
-            writeln!(out, "{label:>32}{untouched:>13}{read:>12}{written:>12}")
+            write!(out, "{label:>29}")?;
+            [l.untouched, l.read, l.zeros, l.written]
+                .iter()
+                .try_for_each(|n| write!(out, "{:>11}", bytes(*n)))?;
+            writeln!(out)
         }
     };
     rows(

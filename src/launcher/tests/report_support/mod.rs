@@ -88,7 +88,11 @@ pub fn worker(pid: u32, started_ns: u64) -> &'static Record {
             &LargeCalloc { bytes: 10_000_000, served: Served::Reused, avoided: 9_983_616, cleared: 16_384 },
         );
         r.large_freed(10_000_000);
-        r.touched(10_000_000, false, 9_983_616, 12_288, 4_096);
+        r.touched(
+            10_000_000,
+            false,
+            Touched { untouched: 9_963_136, read: 12_288, zeros: 20_480, written: 4_096 },
+        );
         r.scan_took(10_000_000, 2_500);
     }
     r

@@ -63,7 +63,7 @@ pub fn sample() -> &'static Record {
     r.large_live(200 << 20, 0);
     r.large_live(0, 100 << 20);
     r.large_freed(100 << 20);
-    r.touched(100 << 20, false, 99 << 20, 1 << 19, 1 << 19);
+    r.touched(100 << 20, false, Touched { untouched: 99 << 20, read: 1 << 19, zeros: 0, written: 1 << 19 });
     r.scan_took(100 << 20, 2_000);
     r.event(Event::ScanUnavailable);
     sites(r);

@@ -81,7 +81,7 @@ function bars(id, sums, which, format) {
   svg.setAttribute('viewBox', `0 0 ${WIDTH} ${Math.max(y, 30)}`);
 }
 
-const PARTS = ['untouched', 'read', 'written'];
+const PARTS = ['untouched', 'read', 'zeros', 'written'];
 
 function touched(large) {
   const rows = large.filter(l => l.scanned);
@@ -130,7 +130,7 @@ function sample(l) {
 
 function largeTable(large) {
   at('large-section').hidden = !large.length;
-  table('large', ['size', 'fresh', 'reused', 'forwarded', 'clearing avoided', 'cleared', 'frees', 'scanned', 'untouched', 'read', 'written'],
+  table('large', ['size', 'fresh', 'reused', 'forwarded', 'clearing avoided', 'cleared', 'frees', 'scanned', 'untouched', 'only read', 'zeros', 'written'],
     large.map(l => [data.buckets[l.bucket], number(l.fresh), number(l.reused), number(l.forwarded), bytes(l.avoided), bytes(l.cleared),
       number(l.frees), ...sample(l)]));
 }
