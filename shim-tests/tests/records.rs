@@ -1,7 +1,7 @@
 //! What is reported was counted, also when the process was killed.
 
 use record::{bucket_of, Kind};
-use shim_tests::{c_program, Built, End, Run, RunRecord};
+use shim_tests::{c_program, python, Built, End, Run, RunRecord};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -52,6 +52,21 @@ fn a_disk_that_is_full_is_no_harm() {
         assert_eq!((outcome.end, outcome.stdout.as_str()), (End::Exited(0), "basic ok\n"), "{pattern:?}");
         assert!(outcome.left.iter().all(|name| name != "core"), "{:?}", outcome.left);
     }
+}
+
+/// What nobody got has no bytes, and is no size that was served.
+#[test]
+fn failed_callocs_have_no_bytes() {
+    let fails = "import ctypes
+c = ctypes.CDLL(None)
+c.calloc.restype = ctypes.c_void_p
+c.calloc.argtypes = [ctypes.c_size_t] * 2
+assert not any(c.calloc(1, 1 << 61) for i in range(5))";
+    let (outcome, record) = Run::new(python("tests")).args(["-c", fails]).recorded();
+    assert_eq!(outcome.end, End::Exited(0), "{outcome:?}");
+    assert!(record.counts.kinds[Kind::Calloc as usize].failed >= 5);
+    assert!(record.counts.large.iter().all(|l| l.forwarded == 0 && l.forwarded_bytes == 0));
+    assert!(record.counts.forwards.iter().all(|f| f.bytes == 0), "{:?}", record.counts.forwards);
 }
 
 #[test]

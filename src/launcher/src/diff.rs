@@ -10,11 +10,11 @@ use record::{upper_bound, Counts, Kind, Sum, BUCKETS};
 use serde::Serialize;
 
 use crate::report::chain;
-use crate::report::command::{choose, complain, complete, written};
+use crate::report::command::{choose, complain, complete, unfinished, written};
 use crate::report::draw::{bucket, bytes, number, plain};
 use crate::report::output::deliver;
 use crate::report::process::total_of;
-use crate::report::stats::{large_total, programs};
+use crate::report::stats::{extrapolated, large_total, programs};
 use crate::report::{load_paths, markdown, Color, Ink, Loaded, Style};
 
 /// Show what changed from the records A to the records B, the most bytes first
@@ -30,7 +30,7 @@ pub struct DiffArgs {
     /// Write to FILE, which is replaced as a whole, unless it is a record
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Compare only processes whose program or arguments contain NAME; a number is a process id
+    /// Compare only processes of the program NAME, or if there is none, with NAME in their command; a number is a process id
     #[arg(long, value_name = "NAME|PID")]
     process: Option<String>,
     /// When to use colours in text
@@ -64,6 +64,9 @@ impl Pair {
 #[derive(Serialize)]
 struct Diff {
     schema: u32,
+    /// Where the records are from.
+    a: String,
+    b: String,
     processes: Pair,
     totals: Vec<Total>,
     sizes: Vec<Row>,
@@ -75,9 +78,12 @@ struct Total {
     name: &'static str,
     #[serde(skip)]
     in_bytes: bool,
-    /// Of scanned blocks alone: is it unknown of A, of B, because none of their blocks were?
+    /// Is it unknown of A, of B, because none of their blocks were scanned?
     #[serde(skip)]
-    unknown: Option<[bool; 2]>,
+    unknown: [bool; 2],
+    /// Not all were, so that it is an estimate for all that were freed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    estimated: bool,
     #[serde(flatten)]
     pair: Pair,
 }
@@ -85,8 +91,8 @@ struct Total {
 impl Total {
     fn label(&self) -> String {
         let name = self.name.replace('_', " ");
-        if self.unknown.is_some() {
-            format!("{name}, if scanned")
+        if self.estimated {
+            format!("{name}, about")
         } else {
             name
         }
@@ -94,7 +100,7 @@ impl Total {
 
     fn cells(&self) -> [String; 3] {
         let mut cells = cells(self.pair, if self.in_bytes { bytes } else { number });
-        let [a, b] = self.unknown.unwrap_or_default();
+        let [a, b] = self.unknown;
         for (cell, unknown) in cells.iter_mut().zip([a, b, a || b]) {
             if unknown {
                 *cell = "-".into();
@@ -134,7 +140,8 @@ pub fn run(args: &DiffArgs) -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    let diff = diff(&a, &b);
+    [&a, &b].into_iter().for_each(unfinished);
+    let diff = diff([(&args.a, &a), (&args.b, &b)]);
     let write = |out: &mut dyn Write| match args.format {
         Format::Text => {
             let mut style = Style::with(&io::stdout(), args.color);
@@ -154,7 +161,7 @@ pub fn run(args: &DiffArgs) -> ExitCode {
     }
 }
 
-fn diff(a: &Loaded, b: &Loaded) -> Diff {
+fn diff([(path_a, a), (path_b, b)]: [(&PathBuf, &Loaded); 2]) -> Diff {
     let (x, y) = (a.total(), b.total());
     let mut sizes = Vec::new();
     for kind in Kind::ALL {
@@ -183,6 +190,8 @@ fn diff(a: &Loaded, b: &Loaded) -> Diff {
     });
     Diff {
         schema: 1,
+        a: path_a.to_string_lossy().into_owned(),
+        b: path_b.to_string_lossy().into_owned(),
         processes: Pair { a: chain::count(&a.processes), b: chain::count(&b.processes) },
         totals: totals(&x, &y),
         sizes: changed(sizes),
@@ -203,6 +212,8 @@ fn changed(mut rows: Vec<Row>) -> Vec<Row> {
 
 fn totals(a: &Counts, b: &Counts) -> Vec<Total> {
     let ((la, lb), (ta, tb)) = ((large_total(a), large_total(b)), (total_of(a), total_of(b)));
+    let [whole_a, whole_b] = [a, b].map(|c| extrapolated(&c.large[..]));
+    let (sa, sb) = (whole_a.unwrap_or(la), whole_b.unwrap_or(lb));
     let failed = |c: &Counts| c.kinds.iter().fold(0u64, |n, k| n.saturating_add(k.failed));
     [
         ("calls", false, ta.count, tb.count),
@@ -214,15 +225,16 @@ fn totals(a: &Counts, b: &Counts) -> Vec<Total> {
         ("cleared_bytes", true, la.cleared, lb.cleared),
         ("large_frees", false, la.frees, lb.frees),
         ("scanned_frees", false, la.scanned, lb.scanned),
-        ("untouched", true, la.untouched, lb.untouched),
-        ("read", true, la.read, lb.read),
-        ("zeros", true, la.zeros, lb.zeros),
-        ("written", true, la.written, lb.written),
+        ("untouched", true, sa.untouched, sb.untouched),
+        ("read", true, sa.read, sb.read),
+        ("zeros", true, sa.zeros, sb.zeros),
+        ("written", true, sa.written, sb.written),
     ]
     .map(|(name, in_bytes, a, b)| {
-        let unknown = matches!(name, "untouched" | "read" | "zeros" | "written")
-            .then(|| [la, lb].map(|l| l.frees != 0 && l.scanned == 0));
-        Total { name, in_bytes, unknown, pair: Pair { a, b } }
+        let of_scans = matches!(name, "untouched" | "read" | "zeros" | "written");
+        let unknown = [la, lb].map(|l| of_scans && l.frees != 0 && l.scanned == 0);
+        let estimated = of_scans && (whole_a.is_some() || whole_b.is_some());
+        Total { name, in_bytes, unknown, estimated, pair: Pair { a, b } }
     })
     .into()
 }
@@ -241,6 +253,10 @@ fn cells(pair: Pair, show: fn(u64) -> String) -> [String; 3] {
 
 fn text(out: &mut dyn Write, d: &Diff, style: &Style) -> io::Result<()> {
     let head = |out: &mut dyn Write, text: &str| writeln!(out, "{}", style.paint(Ink::Head, text));
+    for (side, path) in [("A", &d.a), ("B", &d.b)] {
+        writeln!(out, "{side}: {}", plain(path, style.cut.max(40), style.unicode))?;
+    }
+    writeln!(out)?;
     head(out, &format!("{:<24}{:>15}{:>15}{:>15}", "in all", "A", "B", "change"))?;
     let line = |out: &mut dyn Write, label: &str, [a, b, change]: [String; 3]| {
         writeln!(out, "{label:<24}{a:>15}{b:>15}{change:>15}")
@@ -277,7 +293,9 @@ fn text(out: &mut dyn Write, d: &Diff, style: &Style) -> io::Result<()> {
 }
 
 fn as_markdown(out: &mut dyn Write, d: &Diff) -> io::Result<()> {
-    writeln!(out, "## Change of allocations")?;
+    writeln!(out, "## Change of allocations\n")?;
+    let [a, b] = [&d.a, &d.b].map(|path| markdown::code(&plain(path, 200, true)));
+    writeln!(out, "From A, {a}, to B, {b}.")?;
     markdown::table(out, &["", "A", "B", "change"])?;
     let line = |out: &mut dyn Write, label: &str, cells: [String; 3]| {
         markdown::row(out, &[&[label.to_owned()], &cells[..]].concat())

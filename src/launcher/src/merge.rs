@@ -8,9 +8,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use crate::report::command::{complain, complete};
+use crate::report::command::{complain, complete, written};
 use crate::report::draw::plural;
-use crate::report::output::{replace, why};
+use crate::report::output::{deliver, replace, why};
 use crate::report::{load_paths, merged, Loaded, MERGED};
 
 /// Put records into one file, which all other commands read like the records themselves
@@ -38,6 +38,12 @@ pub fn run(args: &MergeArgs) -> ExitCode {
     if !loaded.problems.is_empty() {
         complain(&format!("{out} was not written, since not all could be read; leave out what is damaged"));
         return ExitCode::FAILURE;
+    }
+    if args.output.as_os_str() == "-" {
+        return match written(deliver(None, |out| merged::write(out, &loaded))) {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::FAILURE,
+        };
     }
     if args.output.is_dir() || args.output.as_os_str().as_encoded_bytes().ends_with(b"/") {
         let named = args.output.join(format!("all.{MERGED}"));

@@ -88,3 +88,53 @@ fn of_one_process() {
         assert!(text(&out.stderr).contains("no process matches --process absent; there are "));
     }
 }
+
+/// `-` is standard output, as with other tools.
+#[test]
+fn a_dash_is_standard_output() {
+    let dir = two_records();
+    let d = dir.path();
+    for command in [&COMMANDS[..], &[&["merge", "."]]].concat() {
+        let dash = fastcalloc(d, "C", &[command, &["-o", "-"]].concat());
+        assert!(!output(&dash).is_empty() && dash.stderr.is_empty(), "{command:?}");
+    }
+    assert!(!d.join("-").exists());
+}
+
+/// A file that grows beyond the limit is an error as others are, and what was begun is removed.
+#[test]
+fn a_limit_on_files() {
+    let dir = two_records();
+    let all = "for i in 1 2 3 4 5 6; do cp a.fcrec $i.fcrec; done; ulimit -f 1; exec \"$0\" \"$@\"";
+    for what in [&["merge", "-o", "all", "a.fcrec"][..], &["report", "-f", "html", "-o", "all", "."]] {
+        let out = std::process::Command::new("bash")
+            .args(["-c", all, env!("CARGO_BIN_EXE_fastcalloc")])
+            .args(what)
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        assert_eq!(out.status.code(), Some(1), "{what:?}");
+        assert!(
+            text(&out.stderr).contains("the limit on the length of files is reached; see ulimit -f"),
+            "{out:?}"
+        );
+        let left = fs::read_dir(dir.path()).unwrap().map(|f| f.unwrap().file_name().into_string().unwrap());
+        let left: Vec<_> = left.filter(|name| !name.ends_with(".fcrec")).collect();
+        assert_eq!(left, ["notes.txt"], "{what:?}");
+    }
+}
+
+/// What a file is called cannot command the terminal.
+#[test]
+fn hostile_names() {
+    let dir = two_records();
+    fs::write(dir.path().join("a\x1b[31m\nb.fcrec"), "FCREC").unwrap();
+    for command in
+        [&["report", "."][..], &["check", "--max", "processes=9", "."], &["merge", "-o", "all", "."]]
+    {
+        let out = fastcalloc(dir.path(), "C", command);
+        let said = text(&out.stderr);
+        assert!(said.contains("a\\u{1b}[31m\\nb.fcrec: "), "{said}");
+        assert!(!said.contains('\x1b'), "{said}");
+    }
+}

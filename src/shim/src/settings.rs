@@ -91,7 +91,7 @@ fn set(settings: &mut Settings, variable: &'static [u8]) {
     match name {
         b"THRESHOLD" => size(name, text, &mut settings.options.threshold),
         b"RETAIN" => size(name, text, &mut settings.options.retain),
-        b"DISABLE" => settings.off = text != b"0",
+        b"DISABLE" => settings.off = !matches!(text, b"0" | b"no" | b"off" | b"false"),
         b"LOG" => settings.log = Some(value),
         b"SITES" => number(name, text, &mut settings.sites),
         b"ALIVE" => settings.alive = Some(value),

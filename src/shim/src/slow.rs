@@ -85,7 +85,8 @@ pub unsafe extern "C" fn calloc(
     }
     // SAFETY: the next allocator's calloc.
     let p = attempt(Kind::Calloc, bytes, || NEXT.calloc.get().map(|calloc| unsafe { calloc(count, size) }));
-    if let (Some(record), Some(why)) = (RECORDER.get(&LARGE), why) {
+    // What failed has no bytes: nobody got any.
+    if let (Some(record), Some(why), false) = (RECORDER.get(&LARGE), why, p.is_null()) {
         RECORDER.forwarded(record, thread(), bytes, why, entry);
     }
     p

@@ -24,6 +24,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // Under `ulimit -f`, a file that grows too long is an error as any other, and not the end of us.
+    // SAFETY: nobody else is there yet who could set a handler.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     match Cli::parse().command {
         Command::Report(args) => report::run(&args),
         Command::Merge(args) => merge::run(&args),

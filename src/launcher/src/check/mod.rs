@@ -12,7 +12,7 @@ use record::{upper_bound, Counts, LargeCounts, BUCKETS};
 use serde::Serialize;
 
 use crate::report::chain;
-use crate::report::command::{choose, complain, complete, written};
+use crate::report::command::{choose, complain, complete, unfinished, written};
 use crate::report::draw::{bytes, number, unit};
 use crate::report::output::deliver;
 use crate::report::{load_paths, markdown, Loaded};
@@ -52,7 +52,7 @@ pub struct CheckArgs {
     /// Write to FILE, which is replaced as a whole, unless it is a record
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Count only processes whose program or arguments contain NAME; a number is a process id
+    /// Count only processes of the program NAME, or if there is none, with NAME in their command; a number is a process id
     #[arg(long, value_name = "NAME|PID")]
     process: Option<String>,
     /// Record files, merged files, and directories with such files
@@ -111,6 +111,7 @@ pub fn run(args: &CheckArgs) -> ExitCode {
         complain(&said);
         return ExitCode::FAILURE;
     }
+    unfinished(&loaded);
     let total = loaded.total();
     let limits: Vec<_> = args.max.iter().map(|limit| find(limit, &loaded, &total)).collect();
     let answer = Answer { schema: 1, ok: limits.iter().all(|f| f.ok), limits };

@@ -31,7 +31,7 @@ pub struct ReportArgs {
     /// Write to FILE, which is replaced as a whole, unless it is a record
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Show only processes whose program or arguments contain NAME; a number is a process id
+    /// Show only processes of the program NAME, or if there is none, with NAME in their command; a number is a process id
     #[arg(long, value_name = "NAME|PID")]
     process: Option<String>,
     /// When to use colours in text
@@ -120,15 +120,20 @@ pub fn run(args: &ReportArgs) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Keeps the processes that are `wanted`.
+/// Keeps the processes that are `wanted`: by number, or those whose program is called so, or if none is, those in whose command it
+/// occurs.
 ///
 /// # Errors
 /// What there is instead, if there is none.
 pub fn choose(loaded: &mut Loaded, wanted: &str) -> Result<(), String> {
     let all = std::mem::take(&mut loaded.processes);
     let pid = wanted.parse::<u32>().ok();
-    let (chosen, others): (Vec<_>, Vec<_>) =
-        all.into_iter().partition(|p| pid.map_or_else(|| p.command().contains(wanted), |pid| p.pid == pid));
+    let called = all.iter().any(|p| p.program() == wanted);
+    let (chosen, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|p| match pid {
+        Some(pid) => p.pid == pid,
+        None if called => p.program() == wanted,
+        None => p.command().contains(wanted),
+    });
     loaded.processes = chosen;
     if !loaded.processes.is_empty() {
         return Ok(());
@@ -218,7 +223,16 @@ pub fn written(result: io::Result<()>) -> bool {
     }
 }
 
-/// A line on stderr; if nobody can read it, that is no reason to die.
+/// A line on stderr; if nobody can read it, that is no reason to die. A name in it cannot command the terminal.
 pub fn complain(what: &str) {
-    let _ = writeln!(io::stderr(), "fastcalloc: {what}");
+    let _ = writeln!(io::stderr(), "fastcalloc: {}", plain(what, usize::MAX, true));
+}
+
+/// What is still being counted is told, but to whom a report says so itself.
+pub fn unfinished(loaded: &Loaded) {
+    let running = loaded.processes.iter().filter(|p| p.state() == "running").count() as u64;
+    if running != 0 {
+        let them = plural(running, "process still runs", "processes still run");
+        complain(&format!("{them}: what is counted after this is not in it"));
+    }
 }

@@ -7,12 +7,12 @@ use std::path::Path;
 use super::directory::begins_as_record;
 
 /// Writes to `path` by way of a temporary file beside it, so that a reader (node_exporter's textfile collector) never sees half
-/// of it and a failure leaves what was there; to stdout without a path. A record or merged file stays as it is.
+/// of it and a failure leaves what was there; to stdout without a path, or if it is `-`. A record or merged file stays as it is.
 ///
 /// # Errors
 /// Those of the file system and of `write`.
 pub fn deliver(path: Option<&Path>, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let Some(path) = path else {
+    let Some(path) = path.filter(|path| *path != Path::new("-")) else {
         let mut out = BufWriter::new(io::stdout().lock());
         write(&mut out)?;
         return out.flush();
@@ -52,6 +52,7 @@ pub fn why(e: &io::Error) -> String {
         io::ErrorKind::NotFound => "the directory is not there; make it first",
         io::ErrorKind::PermissionDenied => "permission denied; choose a place where you may write",
         io::ErrorKind::StorageFull => "no space is left; make room, or choose another place",
+        io::ErrorKind::FileTooLarge => "the limit on the length of files is reached; see ulimit -f",
         io::ErrorKind::QuotaExceeded => "the disk quota is used up; make room, or choose another place",
         io::ErrorKind::ReadOnlyFilesystem => "the file system is read-only; choose another place",
         io::ErrorKind::NotADirectory => "a part of the path is a file; choose another place",

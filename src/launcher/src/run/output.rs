@@ -47,6 +47,9 @@ impl Output {
                 "-o '' is empty: give a directory, as in -o records, or a pattern with %p or %e".into()
             );
         }
+        if given == "-" {
+            return Err("-o - : records are files and cannot go to standard output; give a directory (./- if it is called so)".into());
+        }
         let path = match std::path::absolute(given) {
             Ok(path) => path,
             Err(e) => return fail(&format!("{e}; give an absolute path")),
@@ -219,7 +222,13 @@ mod tests {
         assert_eq!(parse("/o/50%/d%%").unwrap().pattern(), "/o/50%%/d%%/%e.%p.fcrec");
         assert_eq!(parse("/o/a%%-%p.rec").unwrap().pattern(), "/o/a%%-%p.rec");
         assert!(parse("d").unwrap().place().is_absolute());
-        for (bad, word) in [("", "empty"), ("/o/%t-%p", "after %"), ("/o/x%", "after %"), ("/%p/x", "last")] {
+        for (bad, word) in [
+            ("", "empty"),
+            ("-", "give a directory"),
+            ("/o/%t-%p", "after %"),
+            ("/o/x%", "after %"),
+            ("/%p/x", "last"),
+        ] {
             let error = parse(bad).unwrap_err();
             assert!(error.contains(word), "{bad}: {error}");
         }

@@ -56,7 +56,9 @@ impl Plan {
             variables.push(("FASTCALLOC_DISABLE", "1".into()));
         }
         // As the shim reads it.
-        let off = cli.off || variable("FASTCALLOC_DISABLE").is_some_and(|value| value != "0");
+        let off = cli.off
+            || variable("FASTCALLOC_DISABLE")
+                .is_some_and(|value| !["0", "no", "off", "false"].iter().any(|no| value == *no));
         let wanted = cli.output.clone().or_else(|| variable(LOG).filter(|_| cli.stats));
         let output = wanted.map(|path| Output::parse(&path)).transpose()?;
 
