@@ -15,13 +15,19 @@ use tempfile::TempDir;
 
 /// The page as the browser has it once its scripts have run; the part of the address behind `#` is `hash`.
 fn dom(page: &Path, hash: &str) -> String {
+    dom_of(page, hash, 1200)
+}
+
+/// The same in a window of so many pixels.
+fn dom_of(page: &Path, hash: &str, width: u32) -> String {
     let browser = ["chromium", "chromium-browser", "google-chrome"]
         .into_iter()
         .find(|name| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success()))
         .expect("this test needs a browser: install chromium");
     let profile = TempDir::new().unwrap();
     let out = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--window-size=1200,1600"])
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"])
+        .arg(format!("--window-size={width},1600"))
         // No word may get out: the page must do without any.
         .args([
             "--proxy-server=127.0.0.1:1",
@@ -120,9 +126,9 @@ fn samples() {
     freed(4 << 20, 0);
     fs::write(dir.path().join("a.fcrec"), common::bytes(r)).unwrap();
     let seen = dom(&page(&dir), "");
-    let known = "<td>8</td><td>1 in 4.0</td><td>2.0 MiB, about 8.0 MiB of all</td>";
+    let known = "<td>8</td><td>1 in 4.0</td><td>about 8.0 MiB</td>";
     assert!(seen.contains(known), "{seen}");
-    assert!(seen.contains("<td>8</td><td>none</td><td>-</td><td>-</td><td>-</td>"), "{seen}");
+    assert!(seen.contains("<td>8</td><td>none</td><td>-</td><td>-</td><td>-</td><td>-</td>"), "{seen}");
 }
 
 /// As a person does it: by clicks.
@@ -164,4 +170,21 @@ fn names_are_text() {
     let seen = dom(&page(&dir), "");
     assert!(seen.contains("<title>fastcalloc report</title>") && !seen.contains("<img"), "{seen}");
     assert_eq!(bars(&seen), 2);
+}
+
+/// On a narrow screen the page does not scroll sideways; what is wider does, in its own box.
+#[test]
+fn narrow_screens() {
+    let dir = two_records();
+    let page = page(&dir);
+    let told = "<script>document.title = `${document.documentElement.scrollWidth} of ${document.documentElement.clientWidth}`;</script></body>";
+    let source = fs::read_to_string(&page).unwrap().replace("</body>", told);
+    fs::write(&page, source).unwrap();
+    for width in [500, 813, 1200] {
+        let dom = dom_of(&page, "", width);
+        let title = dom.split_once("<title>").unwrap().1.split_once("</title>").unwrap().0;
+        let (scrolled, inner) = title.split_once(" of ").unwrap();
+        assert_eq!(scrolled, inner, "{width}");
+        assert!(inner.parse::<u32>().unwrap().abs_diff(width) < 30, "{title}, {width}");
+    }
 }

@@ -62,7 +62,7 @@ function bars(id, sums, which, format) {
     if (state.scale === 'linear') return Math.max(1, value / most * room);
     return room * (0.1 + 0.9 * Math.log10(value) / Math.max(1, Math.log10(most)));
   };
-  const thick = 11, gap = 6;
+  const thick = 13, gap = 6;
   let y = 4;
   for (const bucket of buckets) {
     const present = kinds.filter(k => sums[k][bucket][0]);
@@ -120,11 +120,11 @@ function table(id, heads, rows) {
   });
 }
 
-// How many of the frees were scanned, and what that found: a sample is shown with what it comes to for all.
+// How many of the frees were scanned, and what that found: of a sample what it comes to for all.
 function sample(l) {
   const n = l.frees / l.scanned;
   const scanned = !l.frees ? '-' : !l.scanned ? 'none' : n <= 1 ? 'all' : n < 2 ? share(l.scanned, l.frees) : `1 in ${n.toFixed(n < 99.95 ? 1 : 0)}`;
-  const part = name => !l.scanned ? '-' : n <= 1 ? bytes(l[name]) : `${bytes(l[name])}, about ${bytes(l['all_' + name])} of all`;
+  const part = name => !l.scanned ? '-' : n <= 1 ? bytes(l[name]) : `about ${bytes(l['all_' + name])}`;
   return [scanned, ...PARTS.map(part)];
 }
 
