@@ -35,10 +35,13 @@ fn not_calloc(loaded: &Loaded) -> Option<String> {
         Kind::Aligned => "posix_memalign and its like",
         _ => kind.name(),
     };
+    let fate = match kind {
+        Kind::Realloc => "Those of large blocks from calloc move pages and no bytes; all others are passed on as they are.",
+        _ => "Such calls are passed on as they are, also where memset follows, as in Python's bytearray: only calloc gets faster.",
+    };
     (most >= WORTH && most > all / 2).then(|| {
         format!(
-            "Most bytes of large requests were asked for with {name}, not with calloc: {} of {}. Such calls are passed on as \
-             they are, also where memset follows, as in Python's bytearray: only calloc gets faster.",
+            "Most bytes of large requests were asked for with {name}, not with calloc: {} of {}. {fate}",
             bytes(most),
             bytes(all)
         )

@@ -207,6 +207,10 @@ impl Loader {
         let read = merged::read(path, file, |mut process| {
             if process.life != Life::Vanished {
                 settle(&mut process, None);
+                // It ran when it was merged, and may have gone on to a good end since.
+                if process.life == Life::Vanished {
+                    process.life = Life::Unclear;
+                }
             }
             self.add(process);
         })?;
