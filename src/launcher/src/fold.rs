@@ -91,11 +91,13 @@ pub fn run(args: &FoldArgs) -> ExitCode {
                 (0, 0) => Some(format!("{directory} holds no record to fold")),
                 (_, 0) => Some(done),
                 (_, 1) => Some(format!(
-                    "{done}; 1 stays as it is: its process runs, or it is damaged, or nobody can tell"
+                    "{done}; 1 stays as it is ({}): its process runs, or it is damaged, or nobody can tell",
+                    still_there(&args.directory)
                 )),
                 (_, n) => Some(format!(
-                    "{done}; {} stay as they are: their processes run, or they are damaged, or nobody can tell",
-                    number(n as u64)
+                    "{done}; {} stay as they are ({}): their processes run, or they are damaged, or nobody can tell",
+                    number(n as u64),
+                    still_there(&args.directory)
                 )),
             };
             said.iter().for_each(|said| complain(said));
@@ -121,6 +123,21 @@ pub fn run(args: &FoldArgs) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The first names of those that stay, but for those that may not be read.
+fn still_there(directory: &Path) -> String {
+    const NAMED: usize = 3;
+    let mut names: Vec<_> = list(directory, EXTENSION)
+        .unwrap_or_default()
+        .iter()
+        .filter(|path| open(path).is_ok())
+        .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+        .collect();
+    names.sort();
+    let more = if names.len() > NAMED { ", ..." } else { "" };
+    names.truncate(NAMED);
+    names.join(", ") + more
 }
 
 impl Fold<'_> {

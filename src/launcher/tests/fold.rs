@@ -63,7 +63,10 @@ fn records_of_another_user() {
     let out = as_another_user(d, &["fold", "."]);
     assert_eq!(out.status.code(), Some(1));
     let lines: Vec<_> = text(&out.stderr).lines().collect();
-    assert!(lines[0].starts_with("fastcalloc: 0 records folded; 1 stays as it is: "), "{lines:?}");
+    assert!(
+        lines[0].starts_with("fastcalloc: 0 records folded; 1 stays as it is (true.2.fcrec): "),
+        "{lines:?}"
+    );
     let denied = "2 records could not be read: permission denied; fold as the user who made such records";
     assert_eq!(lines[1..], [format!("fastcalloc: {denied}")]);
     assert_eq!(names(d), ["true.0.fcrec", "true.1.fcrec", "true.2.fcrec"]);
@@ -85,7 +88,7 @@ fn ended_records_become_one_file() {
     assert!(out.status.success());
     assert!(
         text(&out.stderr)
-            .starts_with("fastcalloc: 51 records folded into ./folded.fcrecs; 2 stay as they are"),
+            .starts_with("fastcalloc: 51 records folded into ./folded.fcrecs; 2 stay as they are (bad.fcrec, clockless.fcrec): their"),
         "{}",
         text(&out.stderr)
     );
