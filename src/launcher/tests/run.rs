@@ -264,6 +264,16 @@ fn input_and_arguments_pass_through() {
 }
 
 #[test]
+fn a_script_without_an_interpreter_line_gets_all_its_words() {
+    // execvp copies them to its stack, to put a shell in front.
+    let dir = tempfile::tempdir().unwrap();
+    let script = script(dir.path(), "plain", "echo $#\n");
+    let words = vec!["word"; 60_000];
+    let outcome = with(&["-q", "-o", dir.path().join("r").to_str().unwrap()], &script, &words).run();
+    assert_eq!((outcome.status.code(), outcome.stdout.as_slice()), (Some(0), &b"60000\n"[..]));
+}
+
+#[test]
 fn a_command_may_look_like_an_option() {
     let dir = tempfile::tempdir().unwrap();
     script(dir.path(), "-odd", "#!/bin/sh\nexit 9\n");

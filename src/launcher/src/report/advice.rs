@@ -160,7 +160,7 @@ fn significant(n: f64) -> String {
         n if n >= 10.0 => format!("{n:.0}"),
         n if n >= 1.0 => format!("{n:.1}"),
         n => {
-            let digits = (1.0 - n.log10().floor()).clamp(2.0, 9.0) as usize;
+            let digits = (1 - magnitude(n)).clamp(2, 9) as usize;
             format!("{n:.digits$}")
         }
     }
@@ -179,8 +179,13 @@ fn seconds(s: f64) -> String {
     }
 }
 
+/// The power of ten of the first digit. (By log10 it would be the one thing for which the launcher loads libm.)
+fn magnitude(n: f64) -> i32 {
+    format!("{n:e}").rsplit('e').next().and_then(|power| power.parse().ok()).unwrap_or(0)
+}
+
 fn one_digit(n: f64) -> f64 {
-    let unit = 10f64.powi(n.max(1e-9).log10().floor() as i32);
+    let unit = 10f64.powi(magnitude(n.max(1e-9)));
     let n = (n / unit).round() * unit;
     if n >= 1.0 {
         n.round()

@@ -12,7 +12,7 @@ use libc::{c_char, c_int, pid_t};
 
 use super::aside::Aside;
 use super::signals::{self, Inherited};
-use super::system;
+use super::{system, FAILED, NOT_FOUND};
 
 /// A command as `execvp` takes it.
 pub struct Command {
@@ -61,30 +61,34 @@ impl Command {
     /// See [`Failure`].
     pub fn spawn(&self, inherited: &Inherited) -> Result<pid_t, Failure> {
         let mut ends = [0; 2];
-        // SAFETY: `ends` holds the two descriptors of the pipe, which nobody else owns. After fork the child
-        // (the launcher has one thread, so it may do anything) only resets, executes or exits.
-        let (child, reader) = unsafe {
+        // SAFETY: writes two descriptors, which nobody else owns.
+        let (reader, writer) = unsafe {
             if system::pipe(&mut ends) != 0 {
                 return Err(Failure::Fork(Error::last_os_error()));
             }
-            let (reader, writer) = (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]));
-            let launcher = libc::getpid();
-            match libc::fork() {
-                -1 => return Err(Failure::Fork(Error::last_os_error())),
-                0 => {
-                    // SIGKILL cannot be handed on. Who kills the launcher means the program.
-                    system::die_with_parent(libc::SIGKILL);
-                    if libc::getppid() != launcher {
-                        libc::_exit(125);
-                    }
-                    inherited.restore();
-                    let error = self.exec().raw_os_error().unwrap_or(libc::EINVAL).to_ne_bytes();
-                    libc::write(writer.as_raw_fd(), error.as_ptr().cast(), error.len());
-                    libc::_exit(127)
-                }
-                child => (child, reader),
-            }
+            (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
         };
+        // SAFETY: takes nothing.
+        let launcher = unsafe { libc::getpid() };
+        let mut begin = || {
+            // SIGKILL cannot be handed on. Who kills the launcher means the program.
+            system::die_with_parent(libc::SIGKILL);
+            // SAFETY: takes nothing.
+            if unsafe { libc::getppid() } != launcher {
+                return FAILED;
+            }
+            inherited.restore();
+            let error = self.exec().raw_os_error().unwrap_or(libc::EINVAL).to_ne_bytes();
+            // SAFETY: `error` outlives the call. (Memory may be shared with the launcher or not: emulators make a fork of it.)
+            unsafe { libc::write(writer.as_raw_fd(), error.as_ptr().cast(), error.len()) };
+            NOT_FOUND
+        };
+        // SAFETY: `begin` only resets, executes, or writes what a pipe has room for; the launcher has one thread.
+        let child = unsafe { system::start(self.words.len(), &mut begin) };
+        if child == -1 {
+            return Err(Failure::Fork(Error::last_os_error()));
+        }
+        drop(writer);
         // exec closes the child's end: four bytes mean that it failed, none that the program runs.
         let mut error = [0; 4];
         match std::fs::File::from(reader).read_exact(&mut error) {

@@ -2,6 +2,7 @@
 //! that only this run knows. Where there is no room for a byte (a full disk, a limit on file size) it changes the time of
 //! the file instead. Depends on tempfile and [`leftover`].
 
+use std::ffi::OsString;
 use std::fs::{set_permissions, File, Permissions};
 use std::io::{Error, ErrorKind};
 use std::os::unix::fs::PermissionsExt;
@@ -9,10 +10,28 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::leftover;
+use super::say::show;
 use tempfile::{Builder, TempDir, TempPath};
 
 /// The variable that tells the shim the file.
 pub const ALIVE: &str = "FASTCALLOC_ALIVE";
+
+fn named() -> Option<OsString> {
+    std::env::var_os("TMPDIR").filter(|named| !named.is_empty())
+}
+
+/// Where to make it, the best first. In memory the five changes of a directory take a tenth of what they take on a disk's file
+/// system; but there is not room for many records, and a service manager may clean up there when the user logs out
+/// (logind.conf(5), RemoveIPC).
+fn places(named: Option<OsString>, records: bool) -> Vec<PathBuf> {
+    let memory = cfg!(target_os = "linux") && named.is_none() && !records;
+    let mut places = if memory { vec![PathBuf::from("/dev/shm")] } else { Vec::new() };
+    places.push(named.map_or_else(std::env::temp_dir, PathBuf::from));
+    if !places.iter().any(|place| place == Path::new("/tmp")) {
+        places.push("/tmp".into());
+    }
+    places
+}
 
 /// A private directory that goes with the value, and in it the file `alive.*`.
 ///
@@ -36,21 +55,22 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// Makes directory and file under TMPDIR, else under `/tmp`.
+    /// Makes directory and file, where TMPDIR says, or in memory, or under `/tmp`. `records` will follow.
     ///
     /// # Errors
-    /// What TMPDIR and `/tmp` answered, joined.
-    pub fn new() -> Result<Handshake, Error> {
-        let wanted = std::env::temp_dir();
-        Self::under(&wanted).or_else(|first| {
-            let fallback = Path::new("/tmp");
-            let also = if wanted == fallback { None } else { Some(Self::under(fallback)) };
-            match also {
-                Some(Ok(made)) => Ok(made),
-                Some(Err(second)) => Err(Error::new(first.kind(), format!("{first}; /tmp: {second}"))),
-                None => Err(first),
+    /// What the places answered, joined.
+    pub fn new(records: bool) -> Result<Handshake, Error> {
+        let mut refused = Vec::new();
+        for place in places(named(), records) {
+            match Self::under(&place) {
+                Ok(made) => return Ok(made),
+                Err(error) => refused.push((error, place)),
             }
-        })
+        }
+        let kind = refused.first().map_or(ErrorKind::NotFound, |(error, _)| error.kind());
+        let words: Vec<String> =
+            refused.iter().map(|(error, place)| format!("{}: {error}", show(place))).collect();
+        Err(Error::new(kind, words.join("; ")))
     }
 
     fn under(parent: &Path) -> Result<Handshake, Error> {
@@ -78,11 +98,9 @@ impl Handshake {
         Ok(Handshake { alive, untouched, records: None, directory, shared, _lock })
     }
 
-    /// Removes what launchers that were killed left beside our directory.
+    /// Removes what launchers that were killed left in the places where ours might be.
     pub fn tidy(&self) {
-        if let Some(parent) = self.directory.path().parent() {
-            leftover::tidy(parent);
-        }
+        places(named(), false).iter().for_each(|place| leftover::tidy(place));
     }
 
     /// The file for [`ALIVE`]. Absolute.
@@ -114,6 +132,22 @@ impl Handshake {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn places_to_be() {
+        let all = |named: Option<&str>, records| {
+            let places = places(named.map(OsString::from), records);
+            places.iter().map(|place| place.to_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(all(Some("/tmp"), false), ["/tmp"]);
+        assert_eq!(all(Some("/var/tmp"), false), ["/var/tmp", "/tmp"]);
+        let memory = all(None, false).first().is_some_and(|first| first == "/dev/shm");
+        assert_eq!(memory, cfg!(target_os = "linux"));
+        for records in [false, true] {
+            assert_eq!(all(None, records).last().unwrap(), "/tmp");
+        }
+        assert!(!all(None, true).contains(&"/dev/shm".into()));
+    }
 
     #[test]
     fn counts_and_cleans_up() {

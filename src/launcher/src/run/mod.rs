@@ -151,8 +151,9 @@ fn run(cli: &Cli, mut plan: Plan) -> Result<i32, String> {
 
 /// Makes what is needed to learn afterwards what happened.
 fn watch(cli: &Cli, plan: &mut Plan) -> Result<Handshake, Error> {
-    let mut handshake = Handshake::new()?;
-    if (cli.stats || cli.live) && plan.output.is_none() {
+    let records = (cli.stats || cli.live) && plan.output.is_none();
+    let mut handshake = Handshake::new(records)?;
+    if records {
         plan.output = Some(Output::directory(handshake.records()?));
     }
     Ok(handshake)

@@ -28,6 +28,49 @@ pub fn pipe(ends: &mut [c_int; 2]) -> c_int {
     }
 }
 
+/// Starts a process that does `work` and exits with its answer; its id, or -1 and errno.
+///
+/// In this one's memory, while this one waits until it executes a program or exits: a fork copies the page tables, and each page
+/// that either writes from then on. On a stack of its own, so that this one finds its own as it was (as posix_spawn of glibc and
+/// musl, which cannot be used: it has no PR_SET_PDEATHSIG). The C library needs room there for the words of a script's interpreter
+/// (`execvp`, ENOEXEC) and for a path.
+///
+/// # Safety
+/// `work` changes nothing in memory that this process relies on, and does what is async-signal-safe only.
+#[cfg(not(target_os = "macos"))]
+pub unsafe fn start(words: usize, mut work: &mut dyn FnMut() -> c_int) -> libc::pid_t {
+    const ROOM: usize = 128 << 10;
+    extern "C" fn begin(work: *mut libc::c_void) -> c_int {
+        // SAFETY: it is the address of `work` below, whose frame waits.
+        let work = unsafe { &mut *work.cast::<&mut dyn FnMut() -> c_int>() };
+        let status = work();
+        // SAFETY: takes a number.
+        unsafe { libc::_exit(status) }
+    }
+    let mut stack = Vec::<u128>::with_capacity(ROOM / size_of::<u128>() + words);
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: the stack outlives the wait, and its end is aligned to 16 bytes as ABIs ask.
+    unsafe {
+        let top = stack.as_mut_ptr().add(stack.capacity());
+        libc::clone(begin, top.cast(), flags, (&raw mut work).cast())
+    }
+}
+
+/// See above. macOS has no such call, and its vfork is deprecated (vfork(2)).
+///
+/// # Safety
+/// As above; this process has one thread.
+#[cfg(target_os = "macos")]
+pub unsafe fn start(_: usize, work: &mut dyn FnMut() -> c_int) -> libc::pid_t {
+    // SAFETY: see above.
+    unsafe {
+        match libc::fork() {
+            0 => libc::_exit(work()),
+            child => child,
+        }
+    }
+}
+
 /// Asks for this signal when the parent dies. macOS can't do that.
 pub fn die_with_parent(signal: c_int) {
     // SAFETY: takes numbers.
