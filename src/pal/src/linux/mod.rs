@@ -68,15 +68,20 @@ impl Linux {
         self.pagemap.is_off()
     }
 
-    /// Makes the page that fork wipes. MADV_WIPEONFORK: since Linux 4.14, madvise(2).
+    /// Makes the page that fork wipes. MADV_WIPEONFORK: since Linux 4.14, madvise(2). Whether it is heeded cannot be tried without a
+    /// fork; other advice that empties a page can ([`Linux::purge_is_true`]), and here that costs a process that is recorded less.
     #[cold]
     fn watch_forks(&self) -> usize {
         let page = self.page_size();
         let Some(addr) = self.map(page, 0) else { return BROKEN };
-        // SAFETY: advice about, and a write into, a page that we have just mapped.
-        let done =
-            unsafe { syscall(libc::SYS_madvise, [addr, page, libc::MADV_WIPEONFORK as usize, 0, 0, 0]) };
-        let watched = if done.is_ok() && self.purge_is_true() { addr } else { BROKEN };
+        let heeded = |advice: libc::c_int| {
+            word(addr).store(MENDING, Relaxed);
+            // SAFETY: advice about a page that we have just mapped.
+            let done = unsafe { syscall(libc::SYS_madvise, [addr, page, advice as usize, 0, 0, 0]) };
+            done.is_ok().then(|| word(addr).load(Relaxed))
+        };
+        let empties = heeded(libc::MADV_DONTNEED) == Some(WIPED);
+        let watched = if empties && heeded(libc::MADV_WIPEONFORK) == Some(MENDING) { addr } else { BROKEN };
         if watched != BROKEN {
             word(watched).store(WATCHED, Relaxed);
         }
