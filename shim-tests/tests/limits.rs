@@ -1,5 +1,6 @@
 //! Never a hog: what is retained, and what happens at the limits.
 
+use record::{bucket_of, Kind};
 use rustix::process::Resource;
 use shim_tests::{c_program, Built, End, Outcome, Run};
 use std::process::Command;
@@ -119,4 +120,34 @@ fn without_room_for_files_the_library_is_found_alive() {
     // Not even what is said can be written: neither the program nor the launcher dies of that.
     let line = format!("x=$(mktemp); ulimit -f 0; \"$run\" --stats bash -c '{basic} && exit 7' 2>\"$x\"; s=$?; rm \"$x\"; exit $s");
     assert_eq!(launched(&line), (Some(7), String::new()));
+}
+
+/// In memory a record has pages for one thread, and gets the rest when there is a second; where there are no more, threads
+/// share what there is. All is counted in any case.
+#[test]
+fn records_in_memory_grow_with_threads() {
+    let program = c_program("count_threads", &[]);
+    let kept = tempfile::tempdir().expect("a directory");
+    // Pages of the file system, threads, pages of the record.
+    for (room, threads, pages) in [(40, 1, 5..=6), (40, 8, 16..=16), (8, 8, 5..=8), (8, 1, 5..=6)] {
+        let record = kept.path().join(format!("{room}.{threads}"));
+        let (program, to) = (program.display(), record.display());
+        let mount = format!("mount -t tmpfs -o size={}k none /mnt && mkdir /mnt/r", 4 * room);
+        let work = format!("\"$run\" -o /mnt/r {program} {threads} 1000 && cp --sparse=always /mnt/r/*.fcrec {to} && du -k /mnt/r/*.fcrec >&2");
+        let (status, said) = launched(&format!("exec unshare -m bash -c '{mount} && {work}'"));
+        assert_eq!(status, Some(0), "{said}");
+        let kib: u64 = said.split_whitespace().next().and_then(|n| n.parse().ok()).expect("what du says");
+        assert!(pages.contains(&(kib / 4)), "{room} {threads}: {said}");
+        let bytes = std::fs::read(&record).expect("the record");
+        let counts = record::parse(&bytes).expect("a record").counts;
+        let mallocs = counts.kinds[Kind::Malloc as usize].buckets[bucket_of(100_003)];
+        assert_eq!((mallocs.count, mallocs.bytes), (threads * 1000, threads * 1000 * 100_003), "{room}");
+        assert!(counts.frees >= threads * 1000, "{room}");
+    }
+    let full = "mount -t tmpfs -o size=8k none /mnt && mkdir /mnt/r";
+    let (status, said) = launched(&format!(
+        "exec unshare -m bash -c '{full} && \"$run\" -o /mnt/r {}'",
+        c_program("basic", &[]).display()
+    ));
+    assert!(status == Some(0) && said.contains("No space left"), "{said}");
 }

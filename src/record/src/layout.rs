@@ -148,7 +148,9 @@ pub(crate) struct Totals {
     pub peak: AtomicU64,
     pub top_lock: AtomicU64,
     pub top_missed: AtomicU64,
-    pub reserved: [AtomicU64; 4],
+    /// Internal: see [`Record::confine`].
+    pub room: AtomicU64,
+    pub reserved: [AtomicU64; 3],
 }
 
 /// What the threads that owned a shard are called, and their calls that the shard has no buckets for: those are in the

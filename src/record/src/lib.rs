@@ -54,4 +54,4 @@ pub use snapshot::{
 };
 pub use trie::Frame;
 #[cfg(not(all(loom, test)))]
-pub use writer::{Identity, LargeCalloc, Touched};
+pub use writer::{Asks, Identity, LargeCalloc, Touched};

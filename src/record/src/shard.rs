@@ -15,12 +15,12 @@ pub(crate) struct Found {
     pub new: bool,
 }
 
-/// The shard that `thread` owns, claiming a free one if it owns none; `None` when it has to share.
+/// The shard that `thread` owns, claiming a free one if it owns none and `may_claim`; `None` when it has to share.
 #[inline(always)]
-pub(crate) fn find(owners: &[AtomicU64], thread: usize) -> Option<Found> {
+pub(crate) fn find(owners: &[AtomicU64], thread: usize, may_claim: bool) -> Option<Found> {
     match at_home(owners, thread) {
         Some(shard) => Some(Found { shard, new: false }),
-        None => probe(owners, home(owners.len(), thread as u64)?, thread as u64),
+        None => probe(owners, home(owners.len(), thread as u64)?, thread as u64, may_claim),
     }
 }
 
@@ -34,13 +34,13 @@ pub(crate) fn at_home(owners: &[AtomicU64], thread: usize) -> Option<usize> {
 
 /// Where the search begins: the high bits of a product, since thread pointers differ in few bits, and those in the middle.
 #[inline(always)]
-fn home(shards: usize, thread: u64) -> Option<usize> {
+pub(crate) fn home(shards: usize, thread: u64) -> Option<usize> {
     let spread = thread.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     (spread.wrapping_mul(shards as u64) >> 32).try_into().ok()
 }
 
 #[inline(never)]
-fn probe(owners: &[AtomicU64], home: usize, thread: u64) -> Option<Found> {
+fn probe(owners: &[AtomicU64], home: usize, thread: u64, may_claim: bool) -> Option<Found> {
     if thread == 0 {
         return None;
     }
@@ -49,7 +49,7 @@ fn probe(owners: &[AtomicU64], home: usize, thread: u64) -> Option<Found> {
     for shard in order {
         let owner = owners.get(shard)?;
         let mut seen = owner.load(Ordering::Relaxed);
-        if seen == 0 {
+        if seen == 0 && may_claim {
             match owner.compare_exchange(0, thread, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Some(Found { shard, new: true }),
                 Err(now) => seen = now,
@@ -82,7 +82,7 @@ mod model {
         }
 
         fn count(&self, thread: usize) {
-            match find(&self.owners, thread) {
+            match find(&self.owners, thread, true) {
                 Some(found) => add_owned(&self.shards[found.shard], 1),
                 None => add_shared(&self.shared, 1),
             }

@@ -3,14 +3,15 @@
 //! Nothing here waits, allocates, panics or asks the system. Every call may come from any thread, from a signal handler, and
 //! before [`Record::begin`].
 
-use core::mem::offset_of;
+use core::mem::{offset_of, size_of};
+use core::ops::Range;
 use core::ptr::NonNull;
 
 use crate::bucket::bucket_of;
 use crate::kinds::{Ended, Event, Forward, Kind, Served};
 use crate::layout::{
     column, section, Block, Record, Section, Totals, ENDIAN_MARK, LATER_FROM, MAGIC, NUMBERS, RECORD_BYTES,
-    SECTIONS, SECTION_BYTES, SHARD_BUCKETS, VERSION,
+    SECTIONS, SECTION_BYTES, SHARDS, SHARD_BUCKETS, VERSION,
 };
 use crate::shard::Found;
 use crate::sync::{add_owned, add_shared, AtomicU64, Ordering};
@@ -76,16 +77,68 @@ pub struct LargeCalloc {
     pub cleared: u64,
 }
 
+/// What a count asks of its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// Nothing.
+    Nothing,
+    /// The thread has just got counters of its own: its name is to be told by [`Record::name`].
+    Name,
+    /// Nothing was counted: room is to be made for the counters of other threads ([`Record::widen`]), and it is to be counted again.
+    Room,
+}
+
+/// All of the record may be written.
+const WHOLE: u64 = 0;
+/// Only what [`Record::confine`] says.
+const CONFINED: u64 = 1;
+/// So it stays.
+const REFUSED: u64 = 2;
+
 impl Record {
     /// The record at `p`.
     ///
     /// # Safety
-    /// `p` is aligned to 64 bytes and points to [`RECORD_BYTES`] bytes that stay readable and writable for the rest of the
-    /// process's life, were zero when first used as a record, and are changed only through a `Record`.
+    /// `p` is aligned to 64 bytes and points to [`RECORD_BYTES`] bytes that stay readable and writable (or those that
+    /// [`Record::confine`] leaves) for the rest of the process's life, were zero when first used as a record, and are changed only through a `Record`.
     #[must_use]
     pub unsafe fn at(p: NonNull<u8>) -> &'static Record {
         // SAFETY: as the caller promises; a `Record` consists of atomics, for which any bytes are valid.
         unsafe { p.cast::<Record>().as_ref() }
+    }
+
+    /// The bytes of a record that are written as long as only this thread counts, and no call stacks are sampled.
+    #[must_use]
+    pub fn least(thread: usize) -> [Range<usize>; 2] {
+        let stride = size_of::<Block<SHARD_BUCKETS>>();
+        let before = shard::home(SHARDS, thread as u64).unwrap_or(0).saturating_mul(stride);
+        let shard = offset_of!(Record, shards).saturating_add(before);
+        [0..offset_of!(Record, sites), shard..shard.saturating_add(stride)]
+    }
+
+    /// Keeps all counting to [`Record::least`] of this thread, until there is more room. To be called before anything is counted.
+    pub fn confine(&self, thread: usize) {
+        let own = shard::find(&self.owners, thread, true);
+        debug_assert!(thread == 0 || own.is_some_and(|own| own.new));
+        set(&self.totals.room, CONFINED);
+    }
+
+    /// More room was wanted ([`Asks::Room`]): is all of the record there now? If not, it is not asked for again.
+    pub fn widen(&self, whole: bool) {
+        let room = &self.totals.room;
+        if whole {
+            set(room, WHOLE);
+        } else {
+            let _ = room.compare_exchange(CONFINED, REFUSED, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    fn shard(&self, thread: usize) -> Option<Found> {
+        shard::find(&self.owners, thread, self.totals.room.load(Ordering::Relaxed) == WHOLE)
+    }
+
+    fn asks_for_room(&self, thread: usize) -> bool {
+        thread != 0 && self.totals.room.load(Ordering::Relaxed) == CONFINED
     }
 
     /// Says who the process is and makes the record readable. To be called once, and not by two threads at a time.
@@ -119,15 +172,14 @@ impl Record {
         h.magic.store(u64::from_ne_bytes(MAGIC), Ordering::Release);
     }
 
-    /// Counts a call of `kind` that gave `bytes` bytes. `thread` is the caller's thread pointer, 0 if there is none. True if
-    /// the thread has just got counters of its own: its name is to be told by [`Record::name`].
+    /// Counts a call of `kind` that gave `bytes` bytes. `thread` is the caller's thread pointer, 0 if there is none.
     #[inline]
-    pub fn call(&self, thread: usize, kind: Kind, bytes: usize) -> bool {
+    pub fn call(&self, thread: usize, kind: Kind, bytes: usize) -> Asks {
         let bucket = bucket_of(bytes);
         if bucket < SHARD_BUCKETS {
             if let Some(own) = shard::at_home(&self.owners, thread).and_then(|shard| self.shards.get(shard)) {
                 own.add(kind, bucket, bytes, add_owned);
-                return false;
+                return Asks::Nothing;
             }
         }
         self.call_elsewhere(thread, kind, bytes)
@@ -135,11 +187,14 @@ impl Record {
 
     /// A call of a thread that is not at home in its shard, or that a shard has no bucket for.
     #[inline(never)]
-    fn call_elsewhere(&self, thread: usize, kind: Kind, bytes: usize) -> bool {
+    fn call_elsewhere(&self, thread: usize, kind: Kind, bytes: usize) -> Asks {
         let bucket = bucket_of(bytes);
-        let Some(Found { shard, new }) = shard::find(&self.owners, thread) else {
+        let Some(Found { shard, new }) = self.shard(thread) else {
+            if self.asks_for_room(thread) {
+                return Asks::Room;
+            }
             self.shared.add(kind, bucket, bytes, add_shared);
-            return false;
+            return Asks::Nothing;
         };
         if bucket < SHARD_BUCKETS {
             if let Some(own) = self.shards.get(shard) {
@@ -152,12 +207,12 @@ impl Record {
                 add_owned(&row.beyond.bytes, bytes as u64);
             }
         }
-        new
+        asks_name(new)
     }
 
     /// Says what a thread that has counters of its own is called; the rest of `name` is zero.
     pub fn name(&self, thread: usize, name: &[u8; 16]) {
-        let Some(Found { shard, .. }) = shard::find(&self.owners, thread) else { return };
+        let Some(Found { shard, .. }) = self.shard(thread) else { return };
         let Some(row) = self.threads.get(shard) else { return };
         for (word, bytes) in row.name.iter().zip(name.as_chunks::<8>().0) {
             set(word, u64::from_ne_bytes(*bytes));
@@ -172,28 +227,31 @@ impl Record {
         }
     }
 
-    /// Counts a call that freed something. True as with [`Record::call`].
+    /// Counts a call that freed something.
     #[inline]
-    pub fn freed(&self, thread: usize) -> bool {
+    pub fn freed(&self, thread: usize) -> Asks {
         match shard::at_home(&self.owners, thread).and_then(|shard| self.shards.get(shard)) {
             Some(own) => {
                 add_owned(&own.frees, 1);
-                false
+                Asks::Nothing
             }
             None => self.freed_elsewhere(thread),
         }
     }
 
     #[inline(never)]
-    fn freed_elsewhere(&self, thread: usize) -> bool {
-        if let Some(Found { shard, new }) = shard::find(&self.owners, thread) {
+    fn freed_elsewhere(&self, thread: usize) -> Asks {
+        if let Some(Found { shard, new }) = self.shard(thread) {
             if let Some(own) = self.shards.get(shard) {
                 add_owned(&own.frees, 1);
-                return new;
+                return asks_name(new);
             }
         }
+        if self.asks_for_room(thread) {
+            return Asks::Room;
+        }
         add_shared(&self.shared.frees, 1);
-        false
+        Asks::Nothing
     }
 
     /// Counts what became of a large calloc. True now and then: the thread's name is to be told again, for it may have changed.
@@ -212,7 +270,7 @@ impl Record {
             &[(calls, 1), (sum, bytes), (column::AVOIDED, c.avoided), (column::CLEARED, c.cleared)],
         );
         top::add(&self.top, &self.totals.top_lock, &self.totals.top_missed, bytes);
-        let found = shard::find(&self.owners, thread);
+        let found = self.shard(thread);
         found.and_then(|found| self.shards.get(found.shard)).is_some_and(|own| {
             let before = own.large.load(Ordering::Relaxed);
             add_owned(&own.large, 1);
@@ -320,6 +378,14 @@ impl<const B: usize> Block<B> {
             add(&cell.count, 1);
             add(&cell.bytes, bytes as u64);
         }
+    }
+}
+
+fn asks_name(new: bool) -> Asks {
+    if new {
+        Asks::Name
+    } else {
+        Asks::Nothing
     }
 }
 

@@ -70,6 +70,42 @@ fn which_process_it_was_reads_back() {
 }
 
 #[test]
+fn one_thread_keeps_to_its_part() {
+    let (one, other) = (0x7f12_3456_7000, 0x7f12_3456_0000);
+    let all = |r: &Record, thread| {
+        let call = r.call(thread, Kind::Malloc, 100);
+        let large = LargeCalloc { bytes: 1 << 20, served: Served::Fresh, avoided: 1, cleared: 1 };
+        (call, r.call(thread, Kind::Calloc, 1 << 20), r.large(thread, &large), r.freed(thread)).0
+    };
+    for whole in [true, false] {
+        let r = record();
+        r.confine(one);
+        r.begin(&identity());
+        assert_eq!(all(r, one), Asks::Nothing);
+        r.name(one, b"sixteen-bytes-in");
+        // Who has no thread pointer shares, and asks for nothing.
+        assert_eq!(all(r, 0), Asks::Nothing);
+        assert_eq!((all(r, other), r.freed(other)), (Asks::Room, Asks::Room));
+        let (parts, now) = (Record::least(one), bytes(r));
+        let stray = now.iter().enumerate().find(|(at, b)| **b != 0 && !parts.iter().any(|p| p.contains(at)));
+        assert_eq!(stray, None);
+        r.widen(whole);
+        assert_eq!(all(r, other), if whole { Asks::Name } else { Asks::Nothing });
+        let file = bytes(r);
+        let s = parse(&file).unwrap();
+        let mallocs = s.counts.kinds[Kind::Malloc as usize].total();
+        assert_eq!((mallocs.count, mallocs.bytes, s.counts.frees), (3, 300, 3));
+        let own = s.threads.own.iter().filter(|t| t.sum.count > 0).count();
+        assert_eq!(own, 1 + usize::from(whole));
+        let last = |thread| bytes(r)[Record::least(thread)[1].clone()].iter().any(|b| *b != 0);
+        assert_eq!((last(one), last(other)), (true, whole));
+        // Too late to change.
+        r.widen(false);
+        assert_eq!(r.freed(other), Asks::Nothing);
+    }
+}
+
+#[test]
 fn threads_read_back() {
     let file = bytes(sample());
     let s = parse(&file).unwrap();

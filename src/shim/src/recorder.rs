@@ -10,7 +10,7 @@ use crate::sites::Registers;
 use pal::Pal;
 use policy::request::HEADER;
 use policy::{Given, LargeAllocator};
-use record::{Ended, Event, Forward, Kind, LargeCalloc, Record, Served, Touched};
+use record::{Asks, Ended, Event, Forward, Kind, LargeCalloc, Record, Served, Touched, RECORD_BYTES};
 
 use crate::message::{reason, Decimal, Line};
 use crate::os::{self, file, System};
@@ -73,7 +73,7 @@ impl Recorder {
         self.rest.store(pal.page_size() - HEADER, Relaxed);
         self.pattern.store(pattern.as_ptr() as *mut u8, Relaxed);
         self.alive.store(settings.alive.map_or(null_mut(), |path| path.as_ptr() as *mut u8), Relaxed);
-        self.make(pattern, None)
+        self.make(pattern, None, pal.thread())
     }
 
     /// The record of this process, if there is one.
@@ -99,7 +99,8 @@ impl Recorder {
             // What is counted before the new record is there is not counted in the parent's.
             self.record.store(null_mut(), Release);
             // SAFETY: set from a CStr that lives as long as the process.
-            self.make(unsafe { CStr::from_ptr(self.pattern.load(Relaxed).cast()) }, parent);
+            let pattern = unsafe { CStr::from_ptr(self.pattern.load(Relaxed).cast()) };
+            self.make(pattern, parent, large.pal().thread());
             if let Some(record) = self.current() {
                 record.large_live(large.live() as u64, 0);
                 record.event(Event::ForkReset);
@@ -184,9 +185,7 @@ impl Recorder {
 
     /// Counts a call that gave something.
     fn call(&self, record: &Record, thread: usize, kind: Kind, bytes: usize) {
-        if record.call(thread, kind, bytes) {
-            name(record, thread);
-        }
+        attend(record, thread, || record.call(thread, kind, bytes));
     }
 
     /// Counts what came of a call: did it give something?
@@ -200,9 +199,7 @@ impl Recorder {
 
     /// Counts a free.
     pub fn freed(&self, record: &Record, thread: usize) {
-        if record.freed(thread) {
-            name(record, thread);
-        }
+        attend(record, thread, || record.freed(thread));
     }
 
     /// Counts a calloc that we serve; the caller may use `usable` bytes.
@@ -244,11 +241,13 @@ impl Recorder {
     }
 
     #[cold]
-    fn make(&self, pattern: &CStr, parent: Option<&Record>) -> bool {
+    fn make(&self, pattern: &CStr, parent: Option<&Record>, thread: usize) -> bool {
         // SAFETY: see `Sync`.
         let scratch = unsafe { &mut *self.scratch.get() };
         scratch.learn(parent);
-        match scratch.create(pattern) {
+        // Call stacks are kept where a record that is confined to a thread has no room.
+        let alone = (!self.sampler.is_on()).then_some(thread);
+        match scratch.create(pattern, alone) {
             Ok((record, sequence)) => {
                 scratch.introduce(record, sequence, &self.chosen);
                 self.sampler.begin(record);
@@ -271,6 +270,27 @@ impl Recorder {
                 false
             }
         }
+    }
+}
+
+/// Counts, and does what that asks for.
+#[inline(always)]
+fn attend(record: &Record, thread: usize, count: impl Fn() -> Asks) {
+    let asked = count();
+    if asked != Asks::Nothing {
+        attend_to(record, thread, asked, count);
+    }
+}
+
+#[cold]
+fn attend_to(record: &Record, thread: usize, asked: Asks, count: impl Fn() -> Asks) {
+    let again = asked == Asks::Room;
+    if again {
+        let there = file::populate((&raw const *record) as usize, RECORD_BYTES);
+        record.widen(there.is_ok());
+    }
+    if asked == Asks::Name || again && count() == Asks::Name {
+        name(record, thread);
     }
 }
 

@@ -98,6 +98,11 @@ impl Sampler {
         }
     }
 
+    /// Are there samples at all?
+    pub fn is_on(&self) -> bool {
+        self.every.load(Relaxed) != 0
+    }
+
     /// Samples one calloc in `every` from now on.
     pub fn start(&self, every: u64) {
         self.every.store(every, Relaxed);

@@ -1,6 +1,7 @@
 //! The few file operations that the shim needs, without errno and without a stream.
 
 use core::ffi::CStr;
+use core::ops::Range;
 
 use super::syscall::syscall;
 
@@ -104,6 +105,8 @@ pub fn touch(fd: &Fd) {
 
 /// ext2, ext3 and ext4 (linux/magic.h).
 const EXT4_SUPER_MAGIC: i64 = 0xEF53;
+/// tmpfs (linux/magic.h), where a block is a page of memory.
+const TMPFS_MAGIC: i64 = 0x0102_1994;
 /// Written at a time.
 const ZEROS: [u8; 4096] = [0; 4096];
 
@@ -114,6 +117,28 @@ pub fn allocate(fd: &Fd, len: usize) -> Result<(), i32> {
     }
     // SAFETY: numbers only.
     quietly(|| unsafe { syscall(libc::SYS_fallocate, [fd.0, 0, 0, len, 0, 0]) }).map(|_| ())
+}
+
+/// Gives an empty file its length, and blocks to some parts of it, if [`populate`] can give the rest later: on tmpfs. Raises no
+/// signal.
+pub fn allocate_parts(fd: &Fd, len: usize, parts: &[Range<usize>]) -> bool {
+    // SAFETY: numbers only; also below.
+    let stretch = || unsafe { syscall(libc::SYS_ftruncate, [fd.0, len, 0, 0, 0, 0]) }.is_ok();
+    let allocate = |part: &Range<usize>| {
+        // SAFETY: see above.
+        unsafe { syscall(libc::SYS_fallocate, [fd.0, 0, part.start, part.len(), 0, 0]) }.is_ok()
+    };
+    // Nothing to be done is done where the advice is known.
+    let later = system(fd) == Ok(TMPFS_MAGIC) && populate(0, 0).is_ok();
+    later && quietly(|| stretch() && parts.iter().all(allocate))
+}
+
+/// Gives the pages of a mapped file their blocks, so that writing into them can't meet a full disk. MADV_POPULATE_WRITE: since
+/// Linux 5.14; an error where the write would raise a signal (madvise(2)).
+pub fn populate(addr: usize, len: usize) -> Result<(), i32> {
+    // SAFETY: changes nothing in memory.
+    unsafe { syscall(libc::SYS_madvise, [addr, len, libc::MADV_POPULATE_WRITE as usize, 0, 0, 0]) }
+        .map(|_| ())
 }
 
 /// Writes so many zeros (pwritev(2)). On ext4 that reserves the blocks as fallocate(2) does, but what is removed before it

@@ -74,14 +74,13 @@ impl Linux {
     fn watch_forks(&self) -> usize {
         let page = self.page_size();
         let Some(addr) = self.map(page, 0) else { return BROKEN };
-        let heeded = |advice: libc::c_int| {
-            word(addr).store(MENDING, Relaxed);
+        let advise = |advice: libc::c_int| {
             // SAFETY: advice about a page that we have just mapped.
-            let done = unsafe { syscall(libc::SYS_madvise, [addr, page, advice as usize, 0, 0, 0]) };
-            done.is_ok().then(|| word(addr).load(Relaxed))
+            unsafe { syscall(libc::SYS_madvise, [addr, page, advice as usize, 0, 0, 0]) }.is_ok()
         };
-        let empties = heeded(libc::MADV_DONTNEED) == Some(WIPED);
-        let watched = if empties && heeded(libc::MADV_WIPEONFORK) == Some(MENDING) { addr } else { BROKEN };
+        word(addr).store(MENDING, Relaxed);
+        let empties = advise(libc::MADV_DONTNEED) && word(addr).swap(MENDING, Relaxed) == WIPED;
+        let watched = if empties && advise(libc::MADV_WIPEONFORK) { addr } else { BROKEN };
         if watched != BROKEN {
             word(watched).store(WATCHED, Relaxed);
         }

@@ -1,6 +1,7 @@
 //! The few file operations that the shim needs; errno stays as it was, and is given instead.
 
 use core::ffi::{c_int, c_void, CStr};
+use core::ops::Range;
 use core::ptr::null_mut;
 
 pub use super::sys::quietly;
@@ -86,6 +87,16 @@ pub fn allocate(fd: &Fd, len: usize) -> Result<(), c_int> {
     tried(|| unsafe { libc::fcntl(fd.0, libc::F_PREALLOCATE, &raw mut wanted) })?;
     // SAFETY: numbers only.
     tried(|| unsafe { libc::ftruncate(fd.0, len as libc::off_t) }).map(|_| ())
+}
+
+/// Files in memory, which can get their blocks later, are Linux's.
+pub fn allocate_parts(_: &Fd, _: usize, _: &[Range<usize>]) -> bool {
+    false
+}
+
+/// See [`allocate_parts`].
+pub fn populate(_: usize, _: usize) -> Result<(), c_int> {
+    Err(libc::ENOTSUP)
 }
 
 /// Maps a file, shared, for reading and writing; stays when the descriptor is closed.
