@@ -112,13 +112,12 @@ fn start(settings: &settings::Settings) {
     let threshold =
         if FORWARDED.load(Relaxed) == NOT_FORWARDED { settings.options.threshold } else { usize::MAX };
     THRESHOLD_INVERTED.store(!threshold, Relaxed);
+    let recorded = settings.log.map(|pattern| RECORDER.start(pattern, settings, LARGE.pal()));
     if let Some(path) = settings.alive {
-        crate::recorder::say_alive(path);
+        crate::recorder::say_alive(path, recorded);
     }
-    if let Some(pattern) = settings.log {
-        if RECORDER.start(pattern, settings, LARGE.pal()) {
-            return;
-        }
+    if recorded == Some(true) {
+        return;
     }
     SHORT.malloc.set(&NEXT.malloc);
     SHORT.calloc.set(&NEXT.calloc);

@@ -1,10 +1,11 @@
 //! How the launcher learns whether the library came alive: each process in which it starts appends one byte to a file
-//! that only this run knows. Where there is no room for a byte (a full disk, a limit on file size) it changes the time of
-//! the file instead. Depends on tempfile and [`leftover`].
+//! that only this run knows; where records are wanted, who has one leaves that to the first, and who has none says so. Where
+//! there is no room for a byte (a full disk, a limit on file size) it changes the time of the file instead. Depends on tempfile
+//! and [`leftover`].
 
 use std::ffi::OsString;
 use std::fs::{set_permissions, File, Permissions};
-use std::io::{Error, ErrorKind};
+use std::io::{Error, ErrorKind, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,6 +16,10 @@ use tempfile::{Builder, TempDir, TempPath};
 
 /// The variable that tells the shim the file.
 pub const ALIVE: &str = "FASTCALLOC_ALIVE";
+/// The byte of a process that could not make its record (`say_alive` of the shim).
+const WITHOUT: u8 = b'!';
+/// More is not read, whoever wrote it.
+const MOST: u64 = 64 << 20;
 
 fn named() -> Option<OsString> {
     std::env::var_os("TMPDIR").filter(|named| !named.is_empty())
@@ -118,14 +123,27 @@ impl Handshake {
         Ok(self.records.insert(made).path().to_owned())
     }
 
-    /// In how many processes the library has started so far; at least, where not all of them had room to say so.
+    /// What the processes have said so far.
     ///
     /// # Errors
     /// The system's, as when a program has removed the file.
-    pub fn count(&self) -> Result<u64, Error> {
-        let file = self.alive.symlink_metadata()?;
-        Ok(file.len().max(u64::from(file.modified()? != self.untouched)))
+    pub fn count(&self) -> Result<Alive, Error> {
+        let changed = self.alive.symlink_metadata()?.modified()? != self.untouched;
+        let mut said = Vec::new();
+        File::open(&self.alive)?.take(MOST).read_to_end(&mut said)?;
+        let without = said.iter().filter(|byte| **byte == WITHOUT).count() as u64;
+        let others = said.len() as u64 - without;
+        Ok(Alive { others: others.max(u64::from(changed && said.is_empty())), without })
     }
+}
+
+/// How many processes have said that the library came alive.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Alive {
+    /// Without saying more; at least, where not all had room to say so, or have a record.
+    pub others: u64,
+    /// And that they could not make the record that was wanted.
+    pub without: u64,
 }
 
 #[cfg(test)]
@@ -153,13 +171,16 @@ mod tests {
     fn counts_and_cleans_up() {
         let root = tempfile::tempdir().unwrap();
         let mut made = Handshake::under(root.path()).unwrap();
-        assert_eq!(made.count().unwrap(), 0);
-        let opened = std::fs::OpenOptions::new().append(true).open(made.file()).unwrap();
-        assert_eq!(made.count().unwrap(), 0);
+        let count = |made: &Handshake| made.count().map(|alive| (alive.others, alive.without)).unwrap();
+        assert_eq!(count(&made), (0, 0));
+        let mut opened = std::fs::OpenOptions::new().append(true).open(made.file()).unwrap();
+        assert_eq!(count(&made), (0, 0));
         opened.set_modified(SystemTime::now()).unwrap();
-        assert_eq!(made.count().unwrap(), 1);
-        std::fs::OpenOptions::new().append(true).open(made.file()).unwrap().write_all(b"xyz").unwrap();
-        assert_eq!(made.count().unwrap(), 3);
+        assert_eq!(count(&made), (1, 0));
+        opened.write_all(b"!").unwrap();
+        assert_eq!(count(&made), (0, 1));
+        opened.write_all(b"xy!z").unwrap();
+        assert_eq!(count(&made), (3, 2));
         let records = made.records().unwrap();
         std::fs::write(records.join("r"), "").unwrap();
         let mode = |p: &Path| p.metadata().unwrap().permissions().mode() & 0o7777;

@@ -40,7 +40,7 @@ use aside::Aside;
 use child::{Command, End, Failure};
 use cli::Cli;
 use forgotten::forgotten;
-use handshake::{Handshake, ALIVE};
+use handshake::{Alive, Handshake, ALIVE};
 use output::Output;
 use plan::{Plan, LOG};
 use refused::refused;
@@ -189,7 +189,7 @@ fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake, killed: Option<(pid
         records.push(file);
     }
     // A record is as good a sign of life as a byte.
-    let dead = matches!(alive, Ok(0)) && records.is_empty();
+    let dead = alive.as_ref().is_ok_and(|alive| alive.others + alive.without == 0) && records.is_empty();
     if dead && !plan.off {
         let signal = killed.as_ref().map(|(_, signal)| signal.as_str());
         if !cli.quiet {
@@ -204,19 +204,22 @@ fn afterwards(cli: &Cli, plan: &Plan, handshake: &Handshake, killed: Option<(pid
             output.undo();
         }
     }
+    // Who has a record mostly says no more.
+    let times = |alive: Alive| plural(alive.without + alive.others.max(kept), "time", "times");
     if cli.verbose {
         match &alive {
-            Ok(count) => line(&format!("the library came alive {}", plural(*count, "time", "times"))),
+            Ok(alive) => line(&format!("the library came alive {}", times(*alive))),
             Err(error) => line(&format!("cannot tell whether the library came alive: {error}")),
         }
         if let Some(output) = plan.output.as_ref().filter(|_| cli.output.is_some()) {
             line(&format!("{} in {}", plural(kept, "record", "records"), show(output.place())));
         }
     }
-    let count = alive.unwrap_or(0);
-    if count > kept && plan.output.is_some() && (cli.stats || !cli.quiet) {
-        let least = plural(count - kept, "process", "processes");
-        let (alive, kept) = (plural(count, "time", "times"), number(kept));
+    let alive = alive.unwrap_or_default();
+    let missing = alive.without + alive.others.saturating_sub(kept);
+    if missing > 0 && plan.output.is_some() && (cli.stats || !cli.quiet) {
+        let least = plural(missing, "process", "processes");
+        let (alive, kept) = (times(alive), number(kept));
         let killed = killed.map_or(String::new(), |(_, by)| format!("; the program was killed by {by}"));
         line(&format!(
             "at least {least} left no record: the library came alive {alive}, records: {kept}{killed}"

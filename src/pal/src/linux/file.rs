@@ -64,17 +64,25 @@ pub fn inode(fd: &Fd) -> Result<u64, i32> {
     unsafe { syscall(libc::SYS_fstat, [fd.0, &raw mut file as usize, 0, 0, 0, 0]) }.map(|_| file.st_ino)
 }
 
-/// Do two paths lead to the same file (newfstatat(2))?
+/// Do two paths lead to the same file?
 pub fn same(one: &CStr, other: &CStr) -> bool {
-    let number = |path: &CStr| {
-        // SAFETY: all-zero is valid.
-        let mut file: libc::stat = unsafe { core::mem::zeroed() };
-        let cwd = libc::AT_FDCWD as isize as usize;
-        let args = [cwd, path.as_ptr() as usize, &raw mut file as usize, 0, 0, 0];
-        // SAFETY: the path ends with a zero byte and outlives the call, which writes one struct.
-        unsafe { syscall(libc::SYS_newfstatat, args) }.ok().map(|_| (file.st_dev, file.st_ino))
-    };
+    let number = |path| about(path).map(|file| (file.st_dev, file.st_ino));
     number(one).is_some_and(|file| number(other) == Some(file))
+}
+
+/// Is the file there, and not empty?
+pub fn holds_something(path: &CStr) -> bool {
+    about(path).is_some_and(|file| file.st_size > 0)
+}
+
+/// What newfstatat(2) tells of a path.
+fn about(path: &CStr) -> Option<libc::stat> {
+    // SAFETY: all-zero is valid.
+    let mut file: libc::stat = unsafe { core::mem::zeroed() };
+    let cwd = libc::AT_FDCWD as isize as usize;
+    let args = [cwd, path.as_ptr() as usize, &raw mut file as usize, 0, 0, 0];
+    // SAFETY: the path ends with a zero byte and outlives the call, which writes one struct.
+    unsafe { syscall(libc::SYS_newfstatat, args) }.is_ok().then_some(file)
 }
 
 /// Reads at most `to.len()` bytes.

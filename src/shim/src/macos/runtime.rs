@@ -48,10 +48,11 @@ pub fn our_size(p: *const c_void) -> Option<usize> {
 /// The initialiser: runs after libSystem's own and before the program's. Until then every call passes through.
 pub fn ready() {
     let Some(settings) = settings::read() else { return };
+    let recorded = settings.log.map(|pattern| RECORDER.start(pattern, &settings, LARGE.pal()));
     if let Some(path) = settings.alive {
-        say_alive(path);
+        say_alive(path, recorded);
     }
-    let records = settings.log.is_some_and(|pattern| RECORDER.start(pattern, &settings, LARGE.pal()));
+    let records = recorded == Some(true);
     if settings.off && !records {
         return;
     }
