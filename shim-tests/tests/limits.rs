@@ -2,7 +2,7 @@
 
 use record::{bucket_of, Kind};
 use rustix::process::Resource;
-use shim_tests::{c_program, Built, End, Outcome, Run};
+use shim_tests::{c_program, python, Built, End, Outcome, Run};
 use std::process::Command;
 
 const GIB: u64 = 1 << 30;
@@ -145,6 +145,14 @@ fn records_in_memory_grow_with_threads() {
         assert!(counts.frees >= threads * 1000, "{room}");
     }
     let full = "mount -t tmpfs -o size=8k none /mnt && mkdir /mnt/r";
+    // Children of a fork are told of, too, where there is room for their parent's record alone.
+    let few = full.replace("8k", "32k");
+    let forks = "import os; all(os.fork() or os._exit(0) for i in range(5)); os.wait()";
+    let python = python("tests");
+    let line =
+        format!("exec unshare -m bash -c '{few} && \"$run\" -o /mnt/r {} -c \"{forks}\"'", python.display());
+    let (status, said) = launched(&line);
+    assert!(status == Some(0) && said.contains("at least 5 processes left no record"), "{said}");
     let (status, said) = launched(&format!(
         "exec unshare -m bash -c '{full} && \"$run\" -o /mnt/r {}'",
         c_program("basic", &[]).display()

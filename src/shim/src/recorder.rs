@@ -267,6 +267,10 @@ impl Recorder {
                 if alive.is_none_or(|path| scratch.is_first(path)) {
                     line.send();
                 }
+                // The launcher counts those that have none.
+                if let Some(path) = alive {
+                    say(path, b"!");
+                }
                 false
             }
         }
@@ -300,17 +304,21 @@ fn name(record: &Record, thread: usize) {
     record.name(thread, &os::thread_name());
 }
 
-/// Says that the library came alive: a byte at the end of the launcher's file, if that still exists. Where a full disk or a
-/// limit on file size takes no byte, the file's time of change says that somebody was there. A process that is `recorded` needs not
-/// say so: it leaves that to the first, since to open and write the file is a tenth of what being recorded costs its start; `None`
-/// stands for one that nobody wanted to record.
+/// Says that the library came alive, in the launcher's file. A process that is `recorded` need not say so: it leaves that to the first,
+/// since to open and write the file is a tenth of what being recorded costs its start. One that should have been has said more
+/// already, and `None` stands for one that nobody wanted to record.
 pub fn say_alive(path: &CStr, recorded: Option<bool>) {
-    if recorded == Some(true) && file::holds_something(path) {
+    if recorded == Some(false) || recorded == Some(true) && file::holds_something(path) {
         return;
     }
+    say(path, b".");
+}
+
+/// Puts a byte at the end of the launcher's file, if that still exists. Where a full disk or a limit on file size takes no byte,
+/// the file's time of change says that somebody was there.
+fn say(path: &CStr, byte: &[u8; 1]) {
     let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     if let Ok(fd) = file::open(path, flags, 0) {
-        let byte = if recorded == Some(false) { b"!" } else { b"." };
         if file::write(fd.raw(), byte).is_err() {
             file::touch(&fd);
         }
