@@ -147,7 +147,7 @@ fn records_in_memory_grow_with_threads() {
     let full = "mount -t tmpfs -o size=8k none /mnt && mkdir /mnt/r";
     // Children of a fork are told of, too, where there is room for their parent's record alone.
     let few = full.replace("8k", "32k");
-    let forks = "import os; all(os.fork() or os._exit(0) for i in range(5)); os.wait()";
+    let forks = "import os; all(os.fork() or os._exit(0) for i in range(5)); [os.wait() for i in range(5)]";
     let python = python("tests");
     let line =
         format!("exec unshare -m bash -c '{few} && \"$run\" -o /mnt/r {} -c \"{forks}\"'", python.display());
